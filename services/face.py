@@ -133,6 +133,7 @@ class SessionOptions:
         floor_ms: silence that ends a turn.
         max_tokens: bound of an answer.
         temperature: of the LLM.
+        speak: False: answers come as text only, and no audio is made of them.
     """
 
     instructions: str | None = None
@@ -144,6 +145,7 @@ class SessionOptions:
     floor_ms: int | None = None
     max_tokens: int | None = None
     temperature: float | None = None
+    speak: bool = True
 
 
 class Conversation(Protocol):
@@ -192,10 +194,12 @@ class SessionFactory(Protocol):
     @property
     def ready(self) -> bool:
         """All engines are warm."""
+        ...
 
     @property
     def voices(self) -> tuple[str, ...]:
         """Voices that SessionOptions.voice may name; the first is the default."""
+        ...
 
     def open(self, sink: Sink, options: SessionOptions) -> Conversation:
         """Opens a conversation.
@@ -204,6 +208,7 @@ class SessionFactory(Protocol):
             AtCapacity: the daemon's session limit is reached.
             UnknownVoice, BadRequest
         """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

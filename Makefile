@@ -1,0 +1,124 @@
+# duplexd needs Python 3.11 or 3.12 and make; everything else is put into .venv, pinned and hashed.
+#
+#   make run                            start the daemon
+#   make run ARGS="--set server.port=8081"
+#   make run PYTHON=/opt/python3.12/bin/python3
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+UV_VERSION := 0.13.9
+VENV := .venv
+PY := $(VENV)/bin/python
+UV := $(VENV)/bin/uv
+LOCKS := configs/locks
+# One stamp a set: the test set holds the default set, so installing it sets both.
+SET_DEFAULT := $(VENV)/.set-default
+SET_TEST := $(VENV)/.set-test
+
+ARGS ?=
+PYTHON ?=
+
+# Finds a Python that fits, or says which ones were found; prints its path.
+define find_python
+found=""; \
+for each in $(if $(PYTHON),"$(PYTHON)",python3.12 python3.11 python3 python); do \
+  version=$$("$$each" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue; \
+  case $$version in 3.11|3.12) chosen=$$each; break;; esac; \
+  found="$$found $$each is $$version;"; \
+done; \
+if [ -z "$${chosen-}" ]; then \
+  echo "error: duplexd needs Python 3.11 or 3.12 (its Mandarin text package, misaki, has none later)." >&2; \
+  echo "found:$${found:- no Python at all$(if $(PYTHON), at $(PYTHON))}" >&2; \
+  echo "fix:   install one of them, or name it: make run PYTHON=/path/to/python3.12" >&2; \
+  exit 1; \
+fi
+endef
+
+# uv does not read pip's configuration: an index or certificate set for pip is passed on, unless
+# uv has its own.
+define uv_environment
+pip_says() { $(PY) -m pip config get "$$1" 2>/dev/null || true; }; \
+uv_toml="$${XDG_CONFIG_HOME:-$$HOME/.config}/uv/uv.toml"; \
+if [ -z "$${UV_DEFAULT_INDEX-}$${UV_INDEX_URL-}" ] && [ ! -e "$$uv_toml" ] && [ ! -e /etc/uv/uv.toml ]; then \
+  index="$${PIP_INDEX_URL:-$$(pip_says global.index-url)}"; \
+  if [ -n "$$index" ]; then export UV_DEFAULT_INDEX="$$index"; fi; \
+fi; \
+cert="$${SSL_CERT_FILE:-$${PIP_CERT:-$$(pip_says global.cert)}}"; \
+if [ -n "$$cert" ]; then export SSL_CERT_FILE="$$cert"; fi
+endef
+
+.PHONY: help
+help: ## list the verbs
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+	@echo
+	@echo 'ARGS="..." is handed on: make run ARGS="--help", make test ARGS="tests/asr -x"'
+
+.PHONY: run
+run: $(SET_DEFAULT) ## start the daemon; sets up .venv and fetches the models when needed
+	@$(PY) run.py models fetch
+	@exec $(PY) run.py serve $(ARGS)
+
+.PHONY: test
+test: $(SET_TEST) ## run the tests with coverage, or a part of them without: ARGS="tests/asr -x"
+	@$(PY) run.py models fetch
+ifeq ($(strip $(ARGS)),)
+	@$(PY) -m coverage erase
+	$(PY) -m coverage run -m pytest
+	@$(PY) -m coverage combine --quiet
+	$(PY) -m coverage report --fail-under=90
+else
+	$(PY) -m pytest $(ARGS)
+endif
+
+.PHONY: lint
+lint: $(SET_TEST) ## style and the direction of imports
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(VENV)/bin/lint-imports
+
+.PHONY: types
+types: $(SET_TEST) ## types
+	$(PY) -m pyright
+
+.PHONY: docs
+docs: $(SET_DEFAULT) ## write docs/configuration.md
+	$(PY) run.py config docs
+
+.PHONY: lock
+lock: $(UV) ## pin again what pyproject.toml asks for; UPGRADE=1 takes newer versions
+	$(uv_environment); \
+	compile="$(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 \
+	  --generate-hashes --no-header $(if $(UPGRADE),--upgrade)"; \
+	$$compile --output-file $(LOCKS)/default.txt && \
+	$$compile --extra test --constraint $(LOCKS)/default.txt --output-file $(LOCKS)/test.txt
+
+.PHONY: clean
+clean: ## remove .venv and what the tools left; models stay
+	rm -rf $(VENV) .coverage .coverage.* htmlcov .pytest_cache .ruff_cache .hypothesis \
+	  .import_linter_cache build *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the environment --------------------------------------------------------------------------
+
+$(UV):
+	@set -e; $(find_python); \
+	echo "setting up $(VENV) with $$chosen ($$version)"; \
+	rm -rf $(VENV); \
+	"$$chosen" -m venv $(VENV) || { \
+	  rm -rf $(VENV); \
+	  echo "error: $$chosen cannot make a virtual environment." >&2; \
+	  echo "fix:   on Debian and Ubuntu: apt install python$$version-venv" >&2; \
+	  exit 1; \
+	}
+	@$(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+# Installing only adds: the test set, if it is there, stays.
+$(SET_DEFAULT): $(LOCKS)/default.txt | $(UV)
+	@$(uv_environment); $(UV) pip install --python $(PY) --require-hashes -r $<
+	@touch $@
+
+$(SET_TEST): $(LOCKS)/test.txt $(LOCKS)/default.txt | $(UV)
+	@$(uv_environment); $(UV) pip sync --python $(PY) --require-hashes $<
+	@touch $(SET_DEFAULT) $@

@@ -1,0 +1,133 @@
+"""Options that every command with a configuration takes, and the configuration they make.
+
+    @app.command()
+    def serve(
+        config: ConfigFile = None,
+        sets: Sets = None,
+        asr: AsrName = None,
+        llm: LlmName = None,
+        tts: TtsName = None,
+        engines: Engines = None,
+    ) -> None:
+        settings = configured(config, sets, asr=asr, llm=llm, tts=tts, engines=engines)
+
+Nothing heavy is imported here: the parsing of a command line must not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pipeline.config import Config
+
+_PANEL = "Configuration"
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="FILE",
+        help="A YAML file; its keys go before those of configs/default.yaml.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Sets one key, again and again.", rich_help_panel=_PANEL
+    ),
+]
+AsrName = Annotated[
+    str | None,
+    typer.Option(
+        "--asr", metavar="NAME", help="Same as --set asr.provider=NAME.", rich_help_panel=_PANEL
+    ),
+]
+LlmName = Annotated[
+    str | None,
+    typer.Option(
+        "--llm", metavar="NAME", help="Same as --set llm.provider=NAME.", rich_help_panel=_PANEL
+    ),
+]
+TtsName = Annotated[
+    str | None,
+    typer.Option(
+        "--tts", metavar="NAME", help="Same as --set tts.provider=NAME.", rich_help_panel=_PANEL
+    ),
+]
+Engines = Annotated[
+    str | None,
+    typer.Option(
+        "--engines",
+        metavar="scripted:SPEC",
+        help="Fake engines with set delays in place of those that SPEC names, as in "
+        "scripted:asr=60,llm=150@50,tts=150.",
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+def overrides(
+    sets: Sequence[str] | None = None,
+    *,
+    asr: str | None = None,
+    llm: str | None = None,
+    tts: str | None = None,
+    engines: str | None = None,
+) -> list[str]:
+    """The options as `section.key=value`; --set comes last, so that it goes before the short ones.
+
+    Raises:
+        typer.BadParameter: `engines` is not of the form scripted:SPEC.
+    """
+    result: list[str] = []
+    if engines is not None:
+        result += _scripted(engines)
+    for part, provider in (("asr", asr), ("llm", llm), ("tts", tts)):
+        if provider is not None:
+            result.append(f"{part}.provider={provider}")
+    return [*result, *(sets or ())]
+
+
+def configured(
+    config: Path | None = None,
+    sets: Sequence[str] | None = None,
+    *,
+    asr: str | None = None,
+    llm: str | None = None,
+    tts: str | None = None,
+    engines: str | None = None,
+) -> Config:
+    """The configuration that the options ask for.
+
+    Raises:
+        ConfigError: the file or a value is wrong.
+        typer.BadParameter: `engines` is not of the form scripted:SPEC.
+    """
+    from pipeline.config import load_config
+
+    return load_config(config, overrides(sets, asr=asr, llm=llm, tts=tts, engines=engines))
+
+
+def _scripted(engines: str) -> list[str]:
+    from pipeline.scripted_spec import PARTS, parse_spec
+
+    kind, _, spec = engines.partition(":")
+    if kind != "scripted":
+        raise typer.BadParameter(
+            f'"{engines}" is not of the form scripted:SPEC', param_hint="--engines"
+        )
+    try:
+        parts = parse_spec(spec) or PARTS
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--engines") from None
+    result = [f'scripted.spec="{spec}"', *(f"{part}.provider=scripted" for part in parts)]
+    if "asr" in parts:  # a scripted recogniser hears test tones too, a neural detector does not
+        result.append("vad.provider=energy")
+    return result

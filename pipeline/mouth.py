@@ -1,0 +1,396 @@
+"""The mouth: the one gate to the speaker, the one pacer, and the playback clock.
+
+Chunks come in as fast as the voice makes them, and leave frame by frame on absolute deadlines, a
+little ahead of the client's play head. The revision board is asked before every send: there is no
+other way to the speaker. The end of an answer is passed on when the play head reaches it, not when
+its last frame was sent, so that the context never holds what is still to be heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import soxr
+from pipecat.frames.frames import (
+    AggregatedTextFrame,
+    BotStartedSpeakingFrame,
+    BotStoppedSpeakingFrame,
+    CancelFrame,
+    EndFrame,
+    Frame,
+    InterruptionFrame,
+    LLMFullResponseEndFrame,
+    StartFrame,
+    SystemFrame,
+    TTSAudioRawFrame,
+    TTSStartedFrame,
+    TTSStoppedFrame,
+)
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+
+from pipeline.frames import HeardTextFrame, TurnCommitFrame
+from pipeline.heard import SpokenText
+from pipeline.latency import first_sound
+from pipeline.pacing import PlaybackClock
+from services.answer import CLAUSE, MARKS, REVISION
+from services.face import Sink
+from services.revision import RevisionBoard, Verdict
+from tts_engine.text.clause import Clause
+
+#: frames that are later than this count as late, seconds
+LATE_S = 0.020
+
+
+class MouthEvents(Protocol):
+    """What the mouth tells the conversation."""
+
+    def on_stamp(self, revision: int, name: str, at: float) -> None:
+        """A latency stamp."""
+        ...
+
+    async def on_played(self, revision: int, heard: str, *, underruns: int) -> None:
+        """The answer was played to its end."""
+        ...
+
+    def on_gone(self, error: ConnectionError) -> None:
+        """The client cannot be reached any more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """How far an answer got when it was stopped."""
+
+    revision: int
+    text: str
+    played_ms: float
+    speaking: bool
+    underruns: int
+
+
+@dataclass(slots=True)
+class _Answer:
+    """The answer at the gate or on its way to the client."""
+
+    revision: int
+    clock: PlaybackClock
+    text: SpokenText = field(default_factory=SpokenText)
+    clause: Clause | None = None
+    rest: bytearray = field(default_factory=bytearray)  # less than a frame
+    taken_ms: float = 0.0  # audio taken from the queue, sent or in `rest`
+    resampler: soxr.ResampleStream | None = None
+    audible_ms: float | None = None  # where the first audible sample lies
+    speaking: bool = False  # BotStartedSpeakingFrame went out
+
+
+class Mouth(FrameProcessor):
+    """Plays the live, open revision through a face's sink."""
+
+    def __init__(
+        self, *, sink: Sink, board: RevisionBoard, events: MouthEvents, ahead_s: float = 4.0
+    ) -> None:
+        super().__init__()
+        self._sink = sink
+        self._profile = sink.profile
+        self._board = board
+        self._events = events
+        self._ahead_ms = ahead_s * 1000
+        self._frame_bytes = self._profile.sample_rate * self._profile.frame_ms // 1000 * 2
+        self._queue: deque[tuple[int, Frame]] = deque()
+        self._queued_ms = 0.0
+        self._answer: _Answer | None = None
+        self._last: tuple[int, SpokenText] | None = None
+        self._heard: Heard | None = None
+        self._sleeper: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+        self._pacer: asyncio.Task[None] | None = None
+        self.late_frames = 0
+        self.sent_frames = 0
+
+    # --- what the driver calls ---------------------------------------------------------------
+    def wake(self) -> None:
+        """The board changed or something was queued: look again."""
+        if self._sleeper is not None and not self._sleeper.done():
+            self._sleeper.set_result(None)
+
+    def stop(self) -> Heard | None:
+        """Stops the answer at this moment; to be called just after its revision was revoked.
+
+        Returns:
+            How far it got, or None if no audio of it had come yet.
+        """
+        answer, self._answer = self._answer, None
+        self._drop_dead()
+        if answer is None:
+            return None
+        self._heard = self._measure(answer)
+        self._last = (answer.revision, answer.text)
+        self._make_room()
+        self.wake()
+        return self._heard
+
+    def heard_at(self, revision: int, played_ms: float) -> str | None:
+        """What was heard of the last or current answer at a position, None if it is another's."""
+        for known in (self._answer and (self._answer.revision, self._answer.text), self._last):
+            if known and known[0] == revision:
+                return known[1].heard(played_ms)
+        return None
+
+    async def wait(self) -> None:
+        """Back-pressure for synthesis: returns when less than `ahead_s` is still to be played."""
+        while self._ahead() > self._ahead_ms:
+            if self._room is None or self._room.done():
+                self._room = asyncio.get_running_loop().create_future()
+            await self._room
+
+    # --- frames ------------------------------------------------------------------------------
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        """Queues what belongs to an answer; system frames pass at once."""
+        await super().process_frame(frame, direction)
+        if direction is FrameDirection.UPSTREAM:
+            await self.push_frame(frame, direction)
+        elif isinstance(frame, StartFrame):
+            await self.push_frame(frame, direction)
+            self._pacer = self.create_task(self._pace(), "pacer")
+        elif isinstance(frame, InterruptionFrame):
+            await self._interrupted()
+            await self.push_frame(frame, direction)
+        elif isinstance(frame, CancelFrame | EndFrame):
+            await self._ended()
+            await self.push_frame(frame, direction)
+        elif isinstance(frame, SystemFrame):
+            await self.push_frame(frame, direction)
+        elif isinstance(
+            frame, TTSStartedFrame | TTSStoppedFrame | AggregatedTextFrame | TurnCommitFrame
+        ):
+            # Texts of the voice say what was made; only the play head says what was heard.
+            pass
+        else:
+            self._put(frame)
+
+    async def cleanup(self) -> None:
+        """Ends the pacer."""
+        await super().cleanup()
+        if self._pacer is not None:
+            await self.cancel_task(self._pacer)
+            self._pacer = None
+
+    def _put(self, frame: Frame) -> None:
+        revision = frame.metadata.get(REVISION, 0)
+        if isinstance(frame, TTSAudioRawFrame):
+            if not self._board.alive(revision):
+                return
+            self._queued_ms += _length_ms(frame)
+        self._queue.append((revision, frame))
+        self.wake()
+
+    async def _interrupted(self) -> None:
+        """Writes down what was heard before the interruption goes on to the context."""
+        heard = self._heard
+        if heard is None and self._answer is not None:
+            heard = self.stop()
+        self._heard = None
+        self._drop_dead()
+        if heard is not None:
+            await self._close(heard.revision, heard.text, speaking=heard.speaking)
+
+    async def _ended(self) -> None:
+        """The conversation ends: the context gets what was heard until now."""
+        answer = self._answer
+        if answer is not None:
+            heard = self._measure(answer)
+            await self.push_frame(HeardTextFrame(revision=heard.revision, text=heard.text))
+        if self._pacer is not None:
+            await self.cancel_task(self._pacer)
+            self._pacer = None
+
+    def _drop_dead(self) -> None:
+        """Takes frames of dead revisions out of the queue; the others keep their order."""
+        kept = [(r, f) for r, f in self._queue if not r or self._board.alive(r)]
+        self._queue = deque(kept)
+        self._queued_ms = sum(_length_ms(f) for _, f in kept if isinstance(f, TTSAudioRawFrame))
+
+    # --- the pacer ---------------------------------------------------------------------------
+    async def _pace(self) -> None:
+        while True:
+            if not self._queue:
+                await self._starve()
+                continue
+            revision, frame = self._queue[0]
+            verdict = self._board.verdict(revision) if revision else Verdict.PASS
+            if verdict is Verdict.HOLD:
+                await self._sleep(None)
+                continue
+            self._queue.popleft()
+            if isinstance(frame, TTSAudioRawFrame):
+                self._queued_ms -= _length_ms(frame)
+                if verdict is Verdict.PASS:
+                    await self._play(revision, frame)
+            elif isinstance(frame, LLMFullResponseEndFrame):
+                if verdict is Verdict.PASS:
+                    await self._finish(revision, frame)
+            elif verdict is Verdict.PASS or not frame.interruptible:
+                await self.push_frame(frame)
+
+    async def _starve(self) -> None:
+        """Nothing queued: sends what is less than a frame when it falls due, else waits."""
+        answer = self._answer
+        if answer is None or not answer.rest:
+            await self._sleep(None)
+        elif answer.clock.due() > time.monotonic():
+            await self._sleep(answer.clock.due())
+        else:
+            await self._send(answer, bytes(answer.rest))
+            answer.rest.clear()
+
+    async def _play(self, revision: int, frame: TTSAudioRawFrame) -> None:
+        answer = self._answer
+        if answer is None or answer.revision != revision:
+            answer = self._answer = _Answer(revision, PlaybackClock(self._profile))
+        clause: Clause = frame.metadata[CLAUSE]
+        if clause is not answer.clause:
+            answer.clause = clause
+            answer.text.begin(clause, at_ms=answer.taken_ms)
+            if clause.raw:
+                await self._sink.text(revision, clause.raw)
+        answer.text.mark(frame.metadata[MARKS], sample_rate=frame.sample_rate)
+        answer.taken_ms += _length_ms(frame)
+        answer.rest += self._resample(answer, frame)
+        self._find_sound(answer)
+        position, size = 0, self._frame_bytes
+        while len(answer.rest) - position >= size:
+            if not await self._send(answer, bytes(answer.rest[position : position + size])):
+                return
+            position += size
+        del answer.rest[:position]
+
+    async def _send(self, answer: _Answer, pcm: bytes) -> bool:
+        """Sends one frame when it is due.
+
+        Returns:
+            False if its revision died meanwhile.
+        """
+        clock = answer.clock
+        while self._board.alive(answer.revision) and self._answer is answer:
+            due = clock.due()
+            now = time.monotonic()
+            if due > now:
+                await self._sleep(due)
+                continue
+            self.sent_frames += 1
+            if clock.started and now - due > LATE_S:
+                self.late_frames += 1
+            first = not clock.started
+            clock.sending(now)
+            try:
+                await self._sink.audio(answer.revision, pcm)
+            except ConnectionError as error:
+                self._events.on_gone(error)
+                await self._sleep(None)
+                return False
+            clock.sent(len(pcm) * 500 / self._profile.sample_rate)
+            self._make_room()
+            if first:
+                self._events.on_stamp(answer.revision, "sent", time.monotonic())
+                self._stamp_audible(answer)
+                answer.speaking = True
+                await self.broadcast_frame(BotStartedSpeakingFrame)
+            return True
+        return False
+
+    async def _finish(self, revision: int, frame: Frame) -> None:
+        """The answer was made to its end: waits for the play head, then closes it."""
+        answer = self._answer
+        if answer is None or answer.revision != revision:
+            # Nothing to be heard: an empty or a failed answer.
+            answer = self._answer = _Answer(revision, PlaybackClock(self._profile))
+        if answer.resampler is not None:
+            tail = answer.resampler.resample_chunk(np.zeros(0, np.int16), last=True)
+            answer.rest += tail.tobytes()
+        if answer.rest and not await self._send(answer, bytes(answer.rest)):
+            return
+        answer.rest.clear()
+        until = answer.clock.ends() + self._profile.stop_margin_ms / 1000
+        while self._board.alive(revision) and time.monotonic() < until:
+            await self._sleep(until)
+        if not self._board.alive(revision):
+            return
+        self._answer = None
+        self._last = (revision, answer.text)
+        heard = answer.text.heard(float("inf"))
+        await self._close(revision, heard, speaking=answer.speaking)
+        await self.push_frame(frame)
+        await self._events.on_played(revision, heard, underruns=answer.clock.underruns)
+
+    async def _close(self, revision: int, heard: str, *, speaking: bool) -> None:
+        await self.push_frame(HeardTextFrame(revision=revision, text=heard))
+        if speaking:
+            await self.broadcast_frame(BotStoppedSpeakingFrame)
+
+    # --- measures ----------------------------------------------------------------------------
+    def _measure(self, answer: _Answer) -> Heard:
+        played = answer.clock.played_ms(time.monotonic())
+        text = answer.text.heard(played) if answer.clock.started else ""
+        return Heard(answer.revision, text, played, answer.speaking, answer.clock.underruns)
+
+    def _ahead(self) -> float:
+        """Milliseconds of audio made and not yet played."""
+        answer = self._answer
+        if answer is None:
+            return self._queued_ms
+        return self._queued_ms + answer.taken_ms - answer.clock.played_ms(time.monotonic())
+
+    def _make_room(self) -> None:
+        if self._room is not None and not self._room.done() and self._ahead() <= self._ahead_ms:
+            self._room.set_result(None)
+
+    def _find_sound(self, answer: _Answer) -> None:
+        """Finds the first audible sample of the answer, once."""
+        if answer.audible_ms is not None or not answer.rest:
+            return
+        at = first_sound(np.frombuffer(bytes(answer.rest), np.int16), self._profile.sample_rate)
+        if at is not None:
+            answer.audible_ms = answer.clock.sent_ms + at * 1000 / self._profile.sample_rate
+            self._stamp_audible(answer)
+
+    def _stamp_audible(self, answer: _Answer) -> None:
+        if answer.audible_ms is not None and answer.clock.started:
+            at = answer.clock.plays_at(answer.audible_ms)
+            self._events.on_stamp(answer.revision, "audible", at)
+
+    def _resample(self, answer: _Answer, frame: TTSAudioRawFrame) -> bytes:
+        if frame.sample_rate == self._profile.sample_rate or not frame.audio:
+            return frame.audio
+        if answer.resampler is None:
+            # LQ holds back 12 ms of audio, pipecat's default VHQ 75 ms.
+            answer.resampler = soxr.ResampleStream(
+                frame.sample_rate, self._profile.sample_rate, 1, dtype="int16", quality="LQ"
+            )
+        samples = np.frombuffer(frame.audio, np.int16)
+        return answer.resampler.resample_chunk(samples).tobytes()
+
+    async def _sleep(self, until: float | None) -> None:
+        """Sleeps until a monotonic time or `wake`, whichever is first.
+
+        A future and one timer handle: asyncio.wait_for would cost a task per frame.
+        """
+        loop = asyncio.get_running_loop()
+        self._sleeper = loop.create_future()
+        handle = None
+        if until is not None:
+            handle = loop.call_later(max(0.0, until - time.monotonic()), self.wake)
+        try:
+            await self._sleeper
+        finally:
+            if handle is not None:
+                handle.cancel()
+            self._sleeper = None
+
+
+def _length_ms(frame: TTSAudioRawFrame) -> float:
+    return len(frame.audio) * 500 / frame.sample_rate

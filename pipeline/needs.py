@@ -1,0 +1,37 @@
+"""Which models of configs/models.yaml a configuration needs."""
+
+from __future__ import annotations
+
+from pipeline.budget import available_cores
+from pipeline.config_schema import Config
+
+#: cores from which the larger local model keeps up with speech
+_CORES_FOR_LARGER = 4
+#: resident memory of an engine with its model, bytes
+MEMORY: dict[str, int] = {
+    "whisper-base": 350 << 20,
+    "kokoro": 450 << 20,
+    "qwen2.5-coder-0.5b": 650 << 20,
+    "qwen2.5-coder-1.5b": 1900 << 20,
+}
+
+
+def local_model(config: Config, cores: int | None = None) -> str:
+    """The name of the local LLM's model, with "auto" decided; `cores` None: this machine's."""
+    size = config.llm.local.model
+    if size == "auto":
+        count = available_cores() if cores is None else cores
+        size = "1.5b" if count >= _CORES_FOR_LARGER else "0.5b"
+    return f"qwen2.5-coder-{size}"
+
+
+def needed_models(config: Config, cores: int | None = None) -> tuple[str, ...]:
+    """Names of the models to be there before the engines start."""
+    names: list[str] = []
+    if config.asr.provider == "whisper":
+        names.append(config.asr.model)
+    if config.tts.provider == "kokoro":
+        names.append("kokoro")
+    if config.llm.engine == "local":
+        names.append(local_model(config, cores))
+    return tuple(names)

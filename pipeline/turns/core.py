@@ -1,0 +1,183 @@
+"""The turn core: a pure function from state and event to state and actions.
+
+        IDLE --onset--> SPEAKING --floor of silence--> DECIDED --final text--> IDLE
+                            ^                             |
+                            '---- the user goes on -------'
+
+This first policy ends a turn at a fixed silence. The text is awaited after that, and a user who
+goes on meanwhile keeps the turn: the wait for the recogniser costs no cut-off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.turns.actions import (
+    Action,
+    Commit,
+    Discard,
+    EndTurn,
+    Finalise,
+    Forget,
+    Interrupt,
+    OpenTurn,
+    Respond,
+    Withdraw,
+)
+from pipeline.turns.events import (
+    AnswerEnded,
+    CancelRequested,
+    Cleared,
+    Event,
+    FinalFailed,
+    FinalText,
+    ManualCommit,
+    RespondRequested,
+    Starved,
+    Window,
+)
+from pipeline.turns.state import WINDOW_MS, Phase, TurnSettings, TurnState
+
+Step = tuple[TurnState, tuple[Action, ...]]
+
+
+def step(state: TurnState, event: Event) -> Step:
+    """Decides what an event means.
+
+    Args:
+        state: as the last step left it.
+        event: what happened.
+
+    Returns:
+        The new state, and the actions to be taken in order.
+    """
+    match event:
+        case Window():
+            return _window(state, event)
+        case Starved(for_ms):
+            return _silence(state, for_ms)
+        case FinalText(request, text, language):
+            return _final(state, request, text, language)
+        case FinalFailed(request):
+            return _failed(state, request)
+        case AnswerEnded():
+            return replace(state, answering=False), ()
+        case ManualCommit():
+            return _manual_commit(state)
+        case Cleared():
+            return _cleared(state)
+        case RespondRequested(instructions):
+            return _respond(state, instructions)
+        case CancelRequested():
+            return _cancel(state)
+
+
+def configure(state: TurnState, settings: TurnSettings) -> Step:
+    """Changes the settings; a turn that the core had opened is dropped if it may not any more."""
+    state = replace(state, settings=settings, run=0)
+    if state.phase is Phase.SPEAKING and not settings.server_turns:
+        return replace(state, phase=Phase.IDLE), (Forget(),)
+    return state, ()
+
+
+def _window(state: TurnState, event: Window) -> Step:
+    settings = state.settings
+    voiced = event.probability >= settings.threshold
+    state = replace(state, now_ms=event.at_ms, run=state.run + 1 if voiced else 0)
+    if not settings.server_turns:
+        # The client decides; the recogniser hears everything between two commits.
+        return _open(state) if state.phase is Phase.IDLE else (state, ())
+    if not voiced:
+        return _silence(state, WINDOW_MS)
+    if state.phase is Phase.SPEAKING:
+        state = replace(state, silence_ms=0.0)
+        if event.at_ms - state.opened_ms >= settings.max_turn_ms:
+            return _decide(state)
+        return state, ()
+    return _onset(state)
+
+
+def _onset(state: TurnState) -> Step:
+    """A voiced window outside a turn."""
+    settings = state.settings
+    needed = settings.playback_onset_windows if state.answering else settings.onset_windows
+    if state.run < needed or (state.answering and not settings.interruptible):
+        return state, ()
+    if state.phase is Phase.DECIDED and not state.manual:
+        # The user goes on before the text was there: the same turn, as if it had not been decided.
+        return replace(state, phase=Phase.SPEAKING, silence_ms=0.0), (Withdraw(),)
+    if state.phase is Phase.DECIDED:
+        return state, ()
+    if state.answering:
+        state = replace(state, answering=False)
+        opened, actions = _open(state)
+        return opened, (Interrupt(by_user=True), *actions)
+    return _open(state)
+
+
+def _open(state: TurnState) -> Step:
+    opened_ms = state.now_ms - state.run * WINDOW_MS
+    state = replace(state, phase=Phase.SPEAKING, opened_ms=opened_ms, silence_ms=0.0)
+    return state, (OpenTurn(opened_ms),)
+
+
+def _silence(state: TurnState, for_ms: float) -> Step:
+    if state.phase is not Phase.SPEAKING or not state.settings.server_turns:
+        return state, ()
+    state = replace(state, silence_ms=state.silence_ms + for_ms)
+    return _decide(state) if state.silence_ms >= state.settings.floor_ms else (state, ())
+
+
+def _decide(state: TurnState, *, manual: bool = False) -> Step:
+    request = state.request + 1
+    state = replace(state, phase=Phase.DECIDED, request=request, run=0, manual=manual)
+    return state, (EndTurn(state.now_ms), Finalise(request))
+
+
+def _final(state: TurnState, request: int, text: str, language: str) -> Step:
+    if state.phase is not Phase.DECIDED or request != state.request:
+        return state, ()
+    owed = state.owed
+    answer = owed is not None or (not state.manual and state.settings.auto_respond)
+    state = replace(state, phase=Phase.IDLE, owed=None, run=0)
+    if text:
+        state = replace(state, answering=state.answering or answer)
+        return state, (Commit(text, language, answer, owed or ""),)
+    if owed is not None:
+        return replace(state, answering=True), (Discard(failed=False), Respond(owed))
+    return state, (Discard(failed=False),)
+
+
+def _failed(state: TurnState, request: int) -> Step:
+    if state.phase is not Phase.DECIDED or request != state.request:
+        return state, ()
+    return replace(state, phase=Phase.IDLE, owed=None, run=0), (Discard(failed=True),)
+
+
+def _manual_commit(state: TurnState) -> Step:
+    if state.phase is not Phase.SPEAKING:
+        return state, ()
+    return _decide(state, manual=True)
+
+
+def _cleared(state: TurnState) -> Step:
+    if state.phase is Phase.IDLE:
+        return state, ()
+    state = replace(state, phase=Phase.IDLE, run=0, owed=None)
+    return state, (Forget(),)
+
+
+def _respond(state: TurnState, instructions: str) -> Step:
+    if state.phase is Phase.DECIDED:
+        return replace(state, owed=instructions), ()
+    actions: tuple[Action, ...] = (Respond(instructions),)
+    if state.answering:
+        actions = (Interrupt(by_user=False), *actions)
+    return replace(state, answering=True), actions
+
+
+def _cancel(state: TurnState) -> Step:
+    state = replace(state, owed=None)
+    if not state.answering:
+        return state, ()
+    return replace(state, answering=False), (Interrupt(by_user=False),)

@@ -1,0 +1,329 @@
+"""Client events of the OpenAI Realtime protocol (GA names): models, and how bad ones are refused.
+
+Every event type of the protocol is known here. Those that are not implemented are refused by name,
+so that a client learns what is missing instead of waiting for an answer.
+
+Unknown keys are refused, as the original does. An option whose absence changes what the
+conversation does (tools, a prompt template, another audio format) is refused as well; one that only
+tunes a part that works differently here (a VAD threshold, noise reduction, the transcription model,
+tracing) is accepted, has no effect, and is not shown in the effective session.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tts_engine.errors import BadRequest
+
+#: characters of the longest message: the limit of the original for one piece of audio
+MAX_MESSAGE = 15 * 1024 * 1024
+#: longest id that a client may choose
+MAX_ID = 512
+
+Modality = Literal["audio", "text"]
+Role = Literal["user", "assistant", "system"]
+
+
+class Refused(BadRequest):
+    """A client event that is not accepted.
+
+    Parameters:
+        reason: the protocol's error code.
+        param: the field at fault, as a path from the event.
+    """
+
+    def __init__(self, message: str, *, reason: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.param = param
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class PcmFormat(_Wire):
+    """Mono signed 16-bit little-endian samples at 24 kHz, the only format so far."""
+
+    type: Literal["audio/pcm"]
+    rate: Literal[24000] = 24000
+
+
+class ServerVad(_Wire):
+    """Turns are detected by the daemon.
+
+    Parameters:
+        silence_duration_ms: silence that ends a turn, milliseconds; None: the daemon's default.
+        create_response: answer when a turn ends.
+        interrupt_response: speech during an answer interrupts it.
+        threshold, prefix_padding_ms: no effect, the daemon has its own detector and pre-roll.
+        idle_timeout_ms: not supported yet.
+    """
+
+    type: Literal["server_vad"]
+    silence_duration_ms: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    create_response: bool | None = None
+    interrupt_response: bool | None = None
+    threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    prefix_padding_ms: Annotated[int, Field(ge=0)] | None = None
+    idle_timeout_ms: None = None
+
+
+class AudioInput(_Wire):
+    """Microphone options; turn_detection null means that the client commits turns itself."""
+
+    format: PcmFormat | None = None
+    turn_detection: ServerVad | None = None
+    noise_reduction: dict[str, Any] | None = None
+    transcription: dict[str, Any] | None = None
+
+
+class VoiceId(_Wire):
+    """A voice given as an object."""
+
+    id: str
+
+
+class AudioOutput(_Wire):
+    """Speech options; speed is a multiple of the voice's own pace."""
+
+    format: PcmFormat | None = None
+    voice: str | VoiceId | None = None
+    speed: Annotated[float, Field(ge=0.5, le=2.0)] | None = None
+
+    @property
+    def voice_name(self) -> str | None:
+        """The voice asked for, however it was written."""
+        return self.voice.id if isinstance(self.voice, VoiceId) else self.voice
+
+
+class AudioConfig(_Wire):
+    """Both directions of audio."""
+
+    input: AudioInput | None = None
+    output: AudioOutput | None = None
+
+
+Modalities = Annotated[list[Modality], Field(min_length=1, max_length=1)]
+MaxTokens = Annotated[int, Field(ge=1, le=4096)] | Literal["inf"]
+
+
+class SessionPatch(_Wire):
+    """What a session.update changes; fields that are absent or null stay as they are."""
+
+    type: Literal["realtime"]
+    audio: AudioConfig | None = None
+    instructions: str | None = None
+    output_modalities: Modalities | None = None
+    max_output_tokens: MaxTokens | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    tools: list[Any] | None = None
+    tool_choice: Any = None
+    prompt: None = None
+    model: str | None = None
+    include: list[str] | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning: dict[str, Any] | None = None
+    tracing: Any = None
+    truncation: Any = None
+
+
+class _Event(_Wire):
+    event_id: str | None = Field(default=None, max_length=MAX_ID)
+
+
+class SessionUpdate(_Event):
+    """Changes the session."""
+
+    type: Literal["session.update"]
+    session: SessionPatch
+
+
+class AudioAppend(_Event):
+    """Microphone audio: base64 of PcmFormat."""
+
+    type: Literal["input_audio_buffer.append"]
+    audio: str
+
+
+class AudioCommit(_Event):
+    """The user's turn is over."""
+
+    type: Literal["input_audio_buffer.commit"]
+
+
+class AudioClear(_Event):
+    """Forgets the audio of the open turn."""
+
+    type: Literal["input_audio_buffer.clear"]
+
+
+class TextPart(_Wire):
+    """A piece of a message's text."""
+
+    type: Literal["input_text", "output_text", "text"]
+    text: str
+
+
+class MessageItem(_Wire):
+    """A message that the client adds to the conversation."""
+
+    type: Literal["message"]
+    role: Role
+    content: Annotated[list[TextPart], Field(min_length=1)]
+    id: str | None = Field(default=None, min_length=1, max_length=MAX_ID)
+    object: Literal["realtime.item"] | None = None
+    status: Literal["completed", "incomplete", "in_progress"] | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of all its parts."""
+        return "".join(part.text for part in self.content)
+
+
+class ItemCreate(_Event):
+    """Adds a message, without an answer."""
+
+    type: Literal["conversation.item.create"]
+    item: MessageItem
+    previous_item_id: str | None = None
+
+
+class ItemTruncate(_Event):
+    """The client's report of how much of an answer was played, milliseconds."""
+
+    type: Literal["conversation.item.truncate"]
+    item_id: str
+    content_index: Literal[0]
+    audio_end_ms: Annotated[int, Field(ge=0)]
+
+
+class ResponseOptions(_Wire):
+    """Options of one answer. Only `instructions` has an effect."""
+
+    instructions: str | None = None
+    conversation: Literal["auto"] | None = None
+    output_modalities: Modalities | None = None
+    audio: None = None
+    input: None = None
+    max_output_tokens: None = None
+    metadata: None = None
+    parallel_tool_calls: bool | None = None
+    prompt: None = None
+    reasoning: None = None
+    tool_choice: Any = None
+    tools: list[Any] | None = None
+
+
+class ResponseCreate(_Event):
+    """Answer now."""
+
+    type: Literal["response.create"]
+    response: ResponseOptions | None = None
+
+
+class ResponseCancel(_Event):
+    """Stop the answer."""
+
+    type: Literal["response.cancel"]
+    response_id: str | None = None
+
+
+ClientEvent = (
+    SessionUpdate
+    | AudioAppend
+    | AudioCommit
+    | AudioClear
+    | ItemCreate
+    | ItemTruncate
+    | ResponseCreate
+    | ResponseCancel
+)
+
+_MODELS: dict[str, type[ClientEvent]] = {
+    "session.update": SessionUpdate,
+    "input_audio_buffer.append": AudioAppend,
+    "input_audio_buffer.commit": AudioCommit,
+    "input_audio_buffer.clear": AudioClear,
+    "conversation.item.create": ItemCreate,
+    "conversation.item.truncate": ItemTruncate,
+    "response.create": ResponseCreate,
+    "response.cancel": ResponseCancel,
+}
+#: event types of the protocol that are refused by name
+NOT_SUPPORTED = frozenset(
+    {"conversation.item.delete", "conversation.item.retrieve", "output_audio_buffer.clear"}
+)
+
+
+def not_supported(what: str, *, param: str) -> Refused:
+    """The refusal of a part of the protocol that is known and not implemented."""
+    return Refused(f"{what} is not supported yet", reason="not_supported", param=param)
+
+
+def decode(text: str) -> dict[str, Any]:
+    """Reads one message as a JSON object.
+
+    Raises:
+        Refused: too long, not JSON, or not an object.
+    """
+    if len(text) > MAX_MESSAGE:
+        raise Refused(
+            f"The message has {len(text)} characters; at most {MAX_MESSAGE} are accepted",
+            reason="message_too_large",
+        )
+    try:
+        # RecursionError: brackets nested deeper than the interpreter goes
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"The message is not JSON: {error}", reason="invalid_json") from None
+    if not isinstance(raw, dict):
+        raise Refused("The message is not a JSON object", reason="invalid_json")
+    return cast("dict[str, Any]", raw)
+
+
+def validate(raw: dict[str, Any]) -> ClientEvent:
+    """Checks a decoded message against the model of its type.
+
+    Raises:
+        Refused: the type is missing, unknown or not supported, or a field is wrong.
+    """
+    kind = raw.get("type")
+    if not isinstance(kind, str):
+        raise Refused(
+            "Missing required parameter: 'type'", reason="missing_required_parameter", param="type"
+        )
+    if kind in NOT_SUPPORTED:
+        raise not_supported(f"Event type '{kind}'", param="type")
+    model = _MODELS.get(kind)
+    if model is None:
+        raise Refused(f"Unknown event type '{kind[:100]}'", reason="invalid_value", param="type")
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        raise _refusal(error) from None
+
+
+def _refusal(error: ValidationError) -> Refused:
+    """The first fault that pydantic found, in the protocol's words."""
+    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    param = "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"]
+    ).lstrip(".")
+    if fault["type"] == "missing":
+        return Refused(
+            f"Missing required parameter: '{param}'",
+            reason="missing_required_parameter",
+            param=param,
+        )
+    if fault["type"] == "extra_forbidden":
+        return Refused(
+            f"Unknown parameter: '{param[:200]}'", reason="unknown_parameter", param=param[:200]
+        )
+    if fault["type"] == "none_required":
+        return not_supported(f"'{param}'", param=param)
+    reason = "invalid_type" if fault["type"].endswith("_type") else "invalid_value"
+    return Refused(f"Invalid value for '{param}': {fault['msg']}", reason=reason, param=param)

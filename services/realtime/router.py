@@ -1,0 +1,36 @@
+"""Mounts the Realtime protocol on a FastAPI application."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import APIRouter, WebSocket
+
+from services.face import FaceContext
+from services.realtime.connection import RealtimeConnection
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def make_router(context: FaceContext) -> APIRouter:
+    """`WS /v1/realtime`.
+
+    Serve it with `uvicorn.Config(ws=FaceWebSocketProtocol, ws_per_message_deflate=False)`; with
+    another WebSocket implementation it works, and cannot drop a client that does not read.
+    """
+    router = APIRouter()
+    boot_id = _boot_id()
+
+    @router.websocket("/v1/realtime")
+    async def realtime(socket: WebSocket) -> None:
+        await RealtimeConnection(socket=socket, context=context, boot_id=boot_id).serve()
+
+    return router
+
+
+def _boot_id() -> str:
+    """Names the boot whose monotonic clock this is; empty where the system does not tell."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,123 @@
+"""The one writer of a socket: ordered, bounded in length and in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from tts_engine.errors import TimedOut
+
+#: messages that may wait; far more than a client that reads ever sees
+_LIMIT = 1024
+
+
+@dataclass(slots=True)
+class _Message:
+    """A message in the queue.
+
+    Parameters:
+        due: when it has to be with the socket, by the loop's clock.
+        sent: resolved once it is.
+    """
+
+    text: str
+    due: float
+    sent: asyncio.Future[None] | None = None
+
+
+class SocketWriter:
+    """Sends messages in the order in which they came. None is dropped while the client is there:
+    a client that does not take them in time is given up.
+
+    Parameters:
+        send: sends one message; raises ConnectionError when the client is gone.
+        timeout_s: from the queue to the socket.
+        on_failure: called once when sending has failed; None: the client is gone.
+    """
+
+    def __init__(
+        self,
+        *,
+        send: Callable[[str], Awaitable[None]],
+        timeout_s: float,
+        on_failure: Callable[[TimedOut | None], None],
+    ) -> None:
+        self._send = send
+        self._timeout_s = timeout_s
+        self._on_failure = on_failure
+        self._queue: asyncio.Queue[_Message | None] = asyncio.Queue(_LIMIT)
+        self._loop = asyncio.get_running_loop()
+        self._failed = False
+
+    def post(self, text: str) -> None:
+        """Queues a message. After a failure it goes nowhere."""
+        if self._failed:
+            return
+        try:
+            self._queue.put_nowait(self._message(text))
+        except asyncio.QueueFull:
+            self._fail(TimedOut(f"The client does not read: {_LIMIT} messages wait"))
+
+    async def put(self, text: str) -> None:
+        """Queues a message, and waits while the queue is full."""
+        if not self._failed:
+            await self._queue.put(self._message(text))
+
+    async def send(self, text: str) -> None:
+        """Queues a message and waits until the socket has it.
+
+        Raises:
+            ConnectionError: the client is gone, or did not take it in time.
+        """
+        if self._failed:
+            raise ConnectionError("the client is gone")
+        message = self._message(text)
+        message.sent = self._loop.create_future()
+        await self._queue.put(message)
+        # sending may have failed while this waited for room; nobody would resolve it then
+        if self._failed:
+            raise ConnectionError("the client is gone")
+        await message.sent
+
+    async def run(self) -> None:
+        """Sends until `finish` was called and all is sent, or until sending fails."""
+        while (message := await self._queue.get()) is not None:
+            try:
+                async with asyncio.timeout_at(message.due):
+                    await self._send(message.text)
+            except TimeoutError:
+                self._fail(TimedOut(f"The client did not read for {self._timeout_s:g} s"), message)
+                return
+            except ConnectionError:
+                self._fail(None, message)
+                return
+            if message.sent is not None and not message.sent.done():
+                message.sent.set_result(None)
+
+    async def finish(self) -> None:
+        """What was queued is the last."""
+        if not self._failed:
+            await self._queue.put(None)
+
+    def abandon(self) -> None:
+        """The client is gone: nothing more is sent. Idempotent."""
+        self._fail(None)
+
+    def _message(self, text: str) -> _Message:
+        return _Message(text, self._loop.time() + self._timeout_s)
+
+    def _fail(self, error: TimedOut | None, message: _Message | None = None) -> None:
+        if self._failed:
+            return
+        self._failed = True
+        while True:
+            if message is not None and message.sent is not None and not message.sent.done():
+                message.sent.set_exception(ConnectionError("the client is gone"))
+            # taking messages out wakes those that wait for room, and their message follows here
+            try:
+                message = self._queue.get_nowait()
+            except asyncio.QueueEmpty:
+                break
+        self._queue.put_nowait(None)
+        self._on_failure(error)

@@ -1,0 +1,107 @@
+"""The voice in the pipeline: a pipecat TTSService over the contract of `tts_engine.engine`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Protocol
+
+from pipecat.frames.frames import AggregatedTextFrame, Frame, TTSAudioRawFrame
+from pipecat.processors.frame_processor import FrameDirection
+from pipecat.services.settings import TTSSettings
+from pipecat.services.tts_service import TTSService
+
+from services.answer import CLAUSE, MARKS, REVISION, AnswerEvents
+from services.revision import RevisionBoard
+from tts_engine.engine import SpeechEngine
+from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
+from tts_engine.text.clause import Clause
+
+
+class LookAhead(Protocol):
+    """Back-pressure from the play head to synthesis."""
+
+    async def wait(self) -> None:
+        """Returns when little enough audio lies ahead of the play head."""
+
+
+class VoiceService(TTSService):
+    """Speaks clauses of the live revision, at most a few seconds ahead of the play head."""
+
+    def __init__(
+        self,
+        *,
+        engine: SpeechEngine,
+        board: RevisionBoard,
+        ahead: LookAhead,
+        events: AnswerEvents,
+        voice: str | None = None,
+        speed: float = 1.0,
+        clause_timeout_s: float = 20.0,
+    ) -> None:
+        # Waits are ours to bound: pipecat's own end a slow answer after 3 s without audio, and
+        # write a service off for good after three silent ones.
+        super().__init__(
+            settings=TTSSettings(model="", voice=voice or "", language=None),
+            sample_rate=engine.sample_rate,
+            push_start_frame=True,
+            push_stop_frames=True,
+            stop_frame_timeout_s=24 * 3600.0,
+            max_consecutive_zero_audio_contexts=0,
+        )
+        self._engine = engine
+        self._board = board
+        self._ahead = ahead
+        self._events = events
+        self.voice = voice
+        self.speed = speed
+        self._clause_timeout_s = clause_timeout_s
+        self._clause: Clause | None = None
+        self._clause_revision = 0
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        """Drops clauses of dead revisions before any work."""
+        if isinstance(frame, AggregatedTextFrame):
+            revision = frame.metadata.get(REVISION, 0)
+            if not self._board.alive(revision):
+                return
+            # `run_tts` is told the text only; frames are handled one at a time, so this holds.
+            self._clause, self._clause_revision = frame.metadata[CLAUSE], revision
+        await super().process_frame(frame, direction)
+
+    async def run_tts(self, text: str, context_id: str) -> AsyncGenerator[Frame | None, None]:
+        """Synthesises the clause at hand; ends early when its revision dies."""
+        clause, revision = self._clause, self._clause_revision
+        assert clause is not None
+        try:
+            async with aclosing(
+                self._engine.synthesize(
+                    clause.text, voice=self.voice, speed=self.speed, style=clause.style
+                )
+            ) as chunks:
+                while self._board.alive(revision):
+                    await self._ahead.wait()
+                    async with asyncio.timeout(self._clause_timeout_s):
+                        chunk = await anext(chunks, None)
+                    if chunk is None:
+                        return
+                    self._events.on_stamp(revision, "chunk", time.monotonic())
+                    frame = TTSAudioRawFrame(
+                        chunk.pcm, self._engine.sample_rate, 1, context_id=context_id
+                    )
+                    frame.metadata[REVISION] = revision
+                    frame.metadata[CLAUSE] = clause
+                    frame.metadata[MARKS] = chunk.marks
+                    yield frame
+        except TimeoutError:
+            waited = f"{self._clause_timeout_s:g} s"
+            self._fail(revision, TimedOut(f"The voice gave nothing for {waited}"))
+        except DuplexdError as error:
+            self._fail(revision, error)
+        except Exception as error:
+            self._fail(revision, EngineFailed(f"The voice failed: {error!r}"))
+
+    def _fail(self, revision: int, error: DuplexdError) -> None:
+        self._events.on_failure(revision, error)
