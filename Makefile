@@ -13,7 +13,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
 LOCKS := configs/locks
-# One stamp a set: the test set holds the default set, so installing it sets both.
+# One stamp a set; the test set holds the default set, so installing it sets both.
 SET_DEFAULT := $(VENV)/.set-default
 SET_TEST := $(VENV)/.set-test
 
@@ -56,8 +56,7 @@ help: ## list the verbs
 	@echo 'ARGS="..." is handed on: make run ARGS="--help", make test ARGS="tests/asr -x"'
 
 .PHONY: run
-run: $(SET_DEFAULT) ## start the daemon; sets up .venv and fetches the models when needed
-	@$(PY) run.py models fetch
+run: $(SET_DEFAULT) ## start the daemon; sets up .venv and fetches models when needed
 	@exec $(PY) run.py serve $(ARGS)
 
 .PHONY: test
@@ -114,11 +113,13 @@ $(UV):
 	}
 	@$(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
-# Installing only adds: the test set, if it is there, stays.
+# A stamp is a copy of the lock that was installed: a checkout that only touches the lock must not
+# ask the network again. Installing only adds: the test set, if it is there, stays.
 $(SET_DEFAULT): $(LOCKS)/default.txt | $(UV)
-	@$(uv_environment); $(UV) pip install --python $(PY) --require-hashes -r $<
-	@touch $@
+	@cmp -s $< $@ || { $(uv_environment); $(UV) pip install --python $(PY) --require-hashes -r $<; }
+	@cp $< $@
 
 $(SET_TEST): $(LOCKS)/test.txt $(LOCKS)/default.txt | $(UV)
-	@$(uv_environment); $(UV) pip sync --python $(PY) --require-hashes $<
-	@touch $(SET_DEFAULT) $@
+	@cmp -s $< $@ || { $(uv_environment); $(UV) pip sync --python $(PY) --require-hashes $<; }
+	@cp $(LOCKS)/default.txt $(SET_DEFAULT)
+	@cp $< $@

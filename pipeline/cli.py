@@ -70,7 +70,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(epilog="Example: run.py serve, then open http://localhost:8080")
 def root(
     version: Annotated[
         bool,
@@ -80,15 +80,12 @@ def root(
         bool, typer.Option("--debug", help=f"Show tracebacks of failures, as {DEBUG}=1 does.")
     ] = False,
 ) -> None:
-    """A full-duplex voice daemon: it listens while it speaks.
-
-    Example: run.py serve, then open http://localhost:8080
-    """
+    """A full-duplex voice daemon: it listens while it speaks."""
     if debug:
         os.environ[DEBUG] = "1"
 
 
-@app.command()
+@app.command(epilog="Example: run.py serve --set server.port=8081")
 def serve(
     config: ConfigFile = None,
     sets: Sets = None,
@@ -97,10 +94,7 @@ def serve(
     tts: TtsName = None,
     engines: Engines = None,
 ) -> None:
-    """Run the daemon until Ctrl-C.
-
-    Example: run.py serve --set server.port=8081
-    """
+    """Run the daemon until Ctrl-C; fetches the models that are missing."""
     settings = configured(config, sets, asr=asr, llm=llm, tts=tts, engines=engines)
     from pipeline.commands import serve as command
 

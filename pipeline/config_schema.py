@@ -20,7 +20,16 @@ from pydantic import (
 )
 from pydantic.networks import HttpUrl
 
-from pipeline.scripted_spec import ScriptedDelay, parse_spec
+from services.scripted.spec import (
+    PREFIX,
+    AsrSpec,
+    LlmSpec,
+    ScriptedSpec,
+    ScriptedTexts,
+    TtsSpec,
+    parse_spec,
+)
+from tts_engine.errors import ConfigError
 
 #: configs/ of this checkout
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
@@ -276,34 +285,58 @@ class Realtime(Section):
 
 
 class Scripted(Section):
-    """Fake engines with set delays, for tests and measurements."""
+    """Fake engines with set delays, for tests and measurements.
+
+    In the texts `{session}` and `{turn}` are filled in, in replies also `{user}`, the last message.
+    """
 
     spec: str = Field(
-        default="",
+        default="instant",
         description="Delays: `asr=60,llm=150@50,tts=150` is 60 ms to the final text, 150 ms to "
-        "the first token and then 50 tokens a second, 150 ms to the first audio.",
+        "the first token and then 50 tokens a second, 150 ms to the first audio; an engine that "
+        "is not named has none, nor has any with `instant`.",
     )
     transcripts: tuple[str, ...] = Field(
-        default=(),
+        default=("今天天气怎么样？",),
         strict=False,
+        min_length=1,
         description="What is recognised, turn by turn, from the start again.",
     )
     replies: tuple[str, ...] = Field(
         default=(),
         strict=False,
-        description="What is answered, turn by turn, from the start again.",
+        description="What is answered, turn by turn, from the start again; empty for `echo`.",
     )
-    echo: bool = Field(default=False, description="Answers repeat what was recognised.")
+    echo: str = Field(default="你说的是：{user}", description="The answer without `replies`.")
+    chars_per_second: float = Field(
+        default=5.0, gt=0, le=100, description="Pace of the scripted speaker, characters a second."
+    )
 
     @property
-    def delays(self) -> dict[str, ScriptedDelay]:
-        """`spec` by part: "asr", "llm", "tts"."""
-        return parse_spec(self.spec)
+    def delays(self) -> ScriptedSpec:
+        """The delays of every engine; those that `spec` does not name have none."""
+        named = parse_spec(f"{PREFIX}{self.spec}")
+        return ScriptedSpec(
+            asr=named.asr or AsrSpec(), llm=named.llm or LlmSpec(), tts=named.tts or TtsSpec()
+        )
+
+    @property
+    def texts(self) -> ScriptedTexts:
+        """What is recognised and answered."""
+        return ScriptedTexts(
+            transcripts=[*self.transcripts],
+            replies=[*self.replies],
+            echo=self.echo,
+            chars_per_second=self.chars_per_second,
+        )
 
     @field_validator("spec")
     @classmethod
     def _parses(cls, value: str) -> str:
-        parse_spec(value)
+        try:
+            parse_spec(f"{PREFIX}{value}")
+        except ConfigError as error:
+            raise ValueError(error.message.removeprefix("scripted engines: ")) from None
         return value
 
 

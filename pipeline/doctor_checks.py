@@ -210,10 +210,11 @@ def _llm(config: Config, facts: Facts) -> Check:
         case "scripted":
             return Check(name="llm", status="ok", detail="scripted")
         case "local":
+            model = local_model(config, facts.cores)
             return Check(
                 name="llm",
                 status="ok",
-                detail=f"embedded {local_model(config, facts.cores)}, a demo brain; "
+                detail=f"embedded {model}, a demo brain; "
                 "set OPENAI_BASE_URL or OPENAI_API_KEY for a better one",
             )
         case "openai":

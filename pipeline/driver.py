@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 from loguru import logger
 from pipecat.frames.frames import Frame, LLMMessagesAppendFrame, TranscriptionFrame
+from pipecat.processors.aggregators.llm_context import LLMContextMessage
 from pipecat.utils.time import time_now_iso8601
 
 from pipeline.aggregators import HeardAggregator
@@ -117,7 +118,8 @@ class TurnDriver(AnswerEvents):
 
     def add_text(self, role: str, text: str) -> None:
         """Adds a message to the context, in the order of the turns."""
-        frame = LLMMessagesAppendFrame(messages=[{"role": role, "content": text}], run_llm=False)
+        message = cast(LLMContextMessage, {"role": role, "content": text})
+        frame = LLMMessagesAppendFrame(messages=[message], run_llm=False)
         frame.interruptible = False
         self._push(frame)
 
@@ -239,9 +241,7 @@ class TurnDriver(AnswerEvents):
         report.mark("endpoint", time.monotonic())
         self._effect(lambda: self._sink.begin(revision))
         self._push(
-            AnswerFrame(
-                revision=revision, language=self._language, instructions=instructions
-            )
+            AnswerFrame(revision=revision, language=self._language, instructions=instructions)
         )
 
     def _interrupt(self) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pipeline.budget import available_cores
 from pipeline.config_schema import Config
+from services.llm.local import choose_model
 
-#: cores from which the larger local model keeps up with speech
-_CORES_FOR_LARGER = 4
 #: resident memory of an engine with its model, bytes
 MEMORY: dict[str, int] = {
     "whisper-base": 350 << 20,
@@ -17,16 +16,22 @@ MEMORY: dict[str, int] = {
 
 
 def local_model(config: Config, cores: int | None = None) -> str:
-    """The name of the local LLM's model, with "auto" decided; `cores` None: this machine's."""
-    size = config.llm.local.model
-    if size == "auto":
-        count = available_cores() if cores is None else cores
-        size = "1.5b" if count >= _CORES_FOR_LARGER else "0.5b"
-    return f"qwen2.5-coder-{size}"
+    """The name of the local LLM's model.
+
+    Args:
+        config: what is to run.
+        cores: what "auto" is decided by; None: this machine's.
+    """
+    return choose_model(config.llm.local.model, available_cores() if cores is None else cores)
 
 
 def needed_models(config: Config, cores: int | None = None) -> tuple[str, ...]:
-    """Names of the models to be there before the engines start."""
+    """Names of the models to be there before the engines start.
+
+    Args:
+        config: what is to run.
+        cores: as for `local_model`.
+    """
     names: list[str] = []
     if config.asr.provider == "whisper":
         names.append(config.asr.model)

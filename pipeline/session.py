@@ -106,9 +106,7 @@ class Session:
             on_event=self.driver.handle,
             on_partial=self.driver.partial,
         )
-        self.mouth = Mouth(
-            sink=sink, board=board, events=self.driver, ahead_s=settings.ahead_s
-        )
+        self.mouth = Mouth(sink=sink, board=board, events=self.driver, ahead_s=settings.ahead_s)
         self._answers = AnswerService(
             client=engines.llm, settings=settings.answers, board=board, events=self.driver
         )

@@ -18,10 +18,12 @@ from pipeline.commands.options import (
     configured,
 )
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Show the configuration in force.")
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="Show the configuration in force."
+)
 
 
-@app.command()
+@app.command(epilog="Example: run.py config show --config my.yaml --set tts.speed=1.1")
 def show(
     config: ConfigFile = None,
     sets: Sets = None,
@@ -31,10 +33,7 @@ def show(
     engines: Engines = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
-    """Show every key with the value in force; secrets are masked.
-
-    Example: run.py config show --config my.yaml --set tts.speed=1.1
-    """
+    """Show every key with the value in force; secrets are masked."""
     values = shown(configured(config, sets, asr=asr, llm=llm, tts=tts, engines=engines))
     if as_json:
         typer.echo(json.dumps(values, ensure_ascii=False, indent=2))
@@ -44,16 +43,13 @@ def show(
         typer.echo(yaml.safe_dump(values, allow_unicode=True, sort_keys=False), nl=False)
 
 
-@app.command()
+@app.command(epilog="Example: run.py config docs --output docs/configuration.md")
 def docs(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write it.")
     ] = Path("docs/configuration.md"),
 ) -> None:
-    """Write the reference of all keys.
-
-    Example: run.py config docs --output docs/configuration.md
-    """
+    """Write the reference of all keys."""
     from pipeline.commands.config_docs import reference
     from tts_engine.errors import DuplexdError
 

@@ -29,7 +29,7 @@ app = typer.Typer(add_completion=False)
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-@app.command()
+@app.command(epilog="Example: run.py doctor --config my.yaml")
 def doctor(
     config: ConfigFile = None,
     sets: Sets = None,
@@ -39,10 +39,7 @@ def doctor(
     engines: Engines = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
-    """Check this machine, the models and the servers; exit code 1 if something fails.
-
-    Example: run.py doctor --config my.yaml
-    """
+    """Check this machine, the models and the servers; exit code 1 if something fails."""
     checks = examine(
         lambda: configured(config, sets, asr=asr, llm=llm, tts=tts, engines=engines), file=config
     )

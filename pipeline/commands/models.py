@@ -112,6 +112,7 @@ def _list(store: ModelStore, *, as_json: bool) -> None:
             "about": model.about,
             "bytes": model.bytes,
             "licence": model.licence,
+            "upstream": model.upstream,
             "state": store.status(name).value,
             "path": str(store.root / name),
         }
@@ -213,7 +214,8 @@ def _progress(prefix: str) -> Iterator[_Bar]:
     # On stderr, so that what a program reads stays clean; a bar that is over leaves no trace.
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         yield _Bar(bar, prefix)
 
 

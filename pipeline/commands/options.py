@@ -17,6 +17,7 @@ Nothing heavy is imported here: the parsing of a command line must not wait for 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,7 +85,7 @@ def overrides(
     """The options as `section.key=value`; --set comes last, so that it goes before the short ones.
 
     Raises:
-        typer.BadParameter: `engines` is not of the form scripted:SPEC.
+        ConfigError: `engines` is not of the form scripted:SPEC.
     """
     result: list[str] = []
     if engines is not None:
@@ -108,7 +109,6 @@ def configured(
 
     Raises:
         ConfigError: the file or a value is wrong.
-        typer.BadParameter: `engines` is not of the form scripted:SPEC.
     """
     from pipeline.config import load_config
 
@@ -116,18 +116,14 @@ def configured(
 
 
 def _scripted(engines: str) -> list[str]:
-    from pipeline.scripted_spec import PARTS, parse_spec
+    from services.scripted.spec import PREFIX, parse_spec
 
-    kind, _, spec = engines.partition(":")
-    if kind != "scripted":
-        raise typer.BadParameter(
-            f'"{engines}" is not of the form scripted:SPEC', param_hint="--engines"
-        )
-    try:
-        parts = parse_spec(spec) or PARTS
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--engines") from None
-    result = [f'scripted.spec="{spec}"', *(f"{part}.provider=scripted" for part in parts)]
+    named = asdict(parse_spec(engines))
+    parts = [part for part, spec in named.items() if spec is not None]
+    result = [
+        f'scripted.spec="{engines.removeprefix(PREFIX)}"',
+        *(f"{part}.provider=scripted" for part in parts),
+    ]
     if "asr" in parts:  # a scripted recogniser hears test tones too, a neural detector does not
         result.append("vad.provider=energy")
     return result

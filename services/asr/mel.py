@@ -1,8 +1,7 @@
 """Log-mel spectrogram, as Whisper was trained on it.
 
-Frames of 25 ms every 10 ms, Hann window, power spectrum, 80 triangular filters on Slaney's mel
-scale with unit area, log10, the lowest 8 decades below the loudest bin cut off, scaled to about
-[-1, 1].
+Frames of 25 ms every 10 ms, Hann window, power spectrum, 80 triangular filters of unit area on
+Slaney's mel scale, log10, everything 8 decades below the loudest bin cut off, (x + 4) / 4.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def _mel_to_hz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=1)
 def mel_filters() -> Mel:
-    """The filter bank: (N_MELS, N_FFT // 2 + 1), 0 Hz to 8 kHz."""
+    """The filter bank from 0 Hz to 8 kHz: (N_MELS, N_FFT // 2 + 1)."""
     nyquist = SAMPLE_RATE / 2
     top = _KNEE_MEL + np.log(nyquist / _KNEE_HZ) / _LOG_STEP
     edges = _mel_to_hz(np.linspace(0.0, top, N_MELS + 2))
@@ -50,37 +49,43 @@ def mel_filters() -> Mel:
 
 @lru_cache(maxsize=1)
 def _window() -> NDArray[np.float32]:
-    # Periodic, not symmetric: numpy's own hanning() is symmetric.
+    # Periodic; numpy's own hanning() is symmetric.
     return (0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(N_FFT) / N_FFT)).astype(np.float32)
 
 
-def log_mel(samples: NDArray[np.float32], *, frames: int) -> Mel:
-    """The spectrogram of `samples` followed by silence up to `frames`.
+def log_mel(samples: NDArray[np.float32]) -> Mel:
+    """The spectrogram of `samples`, reflected at both ends.
 
     Args:
-        samples: mono float32 in [-1, 1] at 16 kHz.
-        frames: length of the result; samples beyond it are not used.
+        samples: mono float32 in [-1, 1] at 16 kHz, at least N_FFT long.
+
+    Returns:
+        (N_MELS, len(samples) // HOP) float32.
+    """
+    padded = np.pad(samples, N_FFT // 2, mode="reflect")
+    framed = np.lib.stride_tricks.sliding_window_view(padded, N_FFT)[::HOP][: samples.size // HOP]
+    spectrum = np.fft.rfft(framed * _window(), axis=1)
+    power = spectrum.real**2 + spectrum.imag**2
+    mel = np.log10(np.maximum(power @ mel_filters().T, 1e-10)).T
+    return ((np.maximum(mel, mel.max() - 8.0) + 4.0) / 4.0).astype(np.float32)
+
+
+def encoder_input(mel: Mel, *, frames: int, loudest: float, padding: float) -> Mel:
+    """Moves a spectrogram to a fixed level and pads it to the encoder's window.
+
+    A change of level is a shift in log space, so speech from a distant microphone and from a near
+    one look alike to the encoder, and so does the padding beside them.
+
+    Args:
+        mel: (N_MELS, any) from `log_mel`; what is longer than `frames` is cut.
+        frames: length of the result.
+        loudest: value of the loudest bin of the result.
+        padding: value of the frames after the audio.
 
     Returns:
         (N_MELS, frames) float32, contiguous.
     """
-    used = samples[: frames * HOP]
-    # Only frames that touch a sample are computed: the rest are digital silence.
-    voiced = min(frames, -(-(used.size + N_FFT // 2) // HOP))
-    padded = np.zeros(max(voiced - 1, 0) * HOP + N_FFT, dtype=np.float32)
-    half = N_FFT // 2
-    padded[half : half + used.size] = used[: padded.size - half]
-    # Reflected at the start only; at the end follows silence.
-    head = used[1 : half + 1][::-1]
-    padded[half - head.size : half] = head
-
-    framed = np.lib.stride_tricks.sliding_window_view(padded, N_FFT)[::HOP][:voiced]
-    spectrum = np.fft.rfft(framed * _window(), axis=1)
-    power = spectrum.real**2 + spectrum.imag**2
-    mel = np.log10(np.maximum(power @ mel_filters().T, 1e-10))
-    out = np.full((N_MELS, frames), -10.0, dtype=np.float32)
-    out[:, :voiced] = mel.T
-    np.maximum(out, out.max() - 8.0, out=out)
-    out += 4.0
-    out /= 4.0
+    out = np.full((mel.shape[0], frames), padding, dtype=np.float32)
+    used = mel[:, :frames]
+    out[:, : used.shape[1]] = used + (loudest - mel.max())
     return out

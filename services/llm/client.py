@@ -14,12 +14,13 @@ from tts_engine.errors import DuplexdError, EngineFailed
 
 #: connections of all sessions together; a turn uses one, a speculation a second
 MAX_CONNECTIONS = 1000
-#: of these, kept open while idle
-MAX_IDLE = 100
-#: idle connections are dropped before the server drops them, or a turn could be sent into a
-#: closing one and fail: uvicorn (vLLM) and llama.cpp close after 5 s, and a new connection
-#: without TLS is cheap; TLS front ends keep theirs for a minute or more
-IDLE_S = 4.0
+#: connections kept open while idle. Without TLS none: llama.cpp closes about one in thirty just
+#: after the end of a stream, when the next request may be on its way already and fails, and a new
+#: connection costs one round trip
+IDLE = 0
+#: with TLS a new one costs several; front ends keep theirs for a minute or more, and ours must
+#: be dropped before they drop it
+IDLE_TLS = 100
 IDLE_TLS_S = 55.0
 #: model names that a message lists
 NAMED_MODELS = 8
@@ -57,8 +58,8 @@ def make_client(
     tls = urlsplit(base_url).scheme == "https"
     limits = connection_limits(
         max_connections=MAX_CONNECTIONS,
-        max_keepalive_connections=MAX_IDLE,
-        keepalive_expiry=IDLE_TLS_S if tls else IDLE_S,
+        max_keepalive_connections=IDLE_TLS if tls else IDLE,
+        keepalive_expiry=IDLE_TLS_S,
     )
     timeout = openai.Timeout(read_timeout_s, connect=connect_timeout_s, pool=connect_timeout_s)
     http_client = openai.DefaultAsyncHttpxClient(
@@ -79,7 +80,8 @@ def make_client(
 async def warm(
     client: openai.AsyncOpenAI, model: str, system_prompts: Sequence[str], max_tokens: int = 1
 ) -> None:
-    """Opens a connection and lets the server compute, and keep, the prefix of each prompt.
+    """Opens a connection, where one is kept, and lets the server compute, and keep, the prefix of
+    each prompt.
 
     One after the other: a local server gives each its own slot. After this the first turn costs
     what later ones cost.

@@ -101,9 +101,7 @@ class AnswerService(OpenAILLMService):
         self, frame: Frame, direction: FrameDirection = FrameDirection.DOWNSTREAM
     ) -> None:
         """Stamps the revision on every frame of an answer."""
-        if isinstance(
-            frame, LLMFullResponseStartFrame | LLMTextFrame | LLMFullResponseEndFrame
-        ):
+        if isinstance(frame, LLMFullResponseStartFrame | LLMTextFrame | LLMFullResponseEndFrame):
             frame.metadata[REVISION] = self._revision
         await super().push_frame(frame, direction)
 

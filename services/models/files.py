@@ -162,8 +162,11 @@ class Stamp:
         """
         entries = {name: self._entry(name, file) for name, file in files.items()}
         temporary = self._path.with_name(f"{_STAMP}.{os.getpid()}")
-        temporary.write_text(json.dumps(entries, indent=1), encoding="utf-8")
-        os.replace(temporary, self._path)
+        try:
+            temporary.write_text(json.dumps(entries, indent=1), encoding="utf-8")
+            os.replace(temporary, self._path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
     def clear(self) -> None:
         """Forgets everything."""

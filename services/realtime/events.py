@@ -14,7 +14,15 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
+from pydantic_core import PydanticCustomError
 
 from tts_engine.errors import BadRequest
 
@@ -81,23 +89,19 @@ class AudioInput(_Wire):
     transcription: dict[str, Any] | None = None
 
 
-class VoiceId(_Wire):
-    """A voice given as an object."""
-
-    id: str
+def _voice_name(value: Any) -> Any:
+    """A voice may be written as its name or as {"id": name}."""
+    if isinstance(value, dict) and set(cast("dict[str, Any]", value)) == {"id"}:
+        return cast("dict[str, Any]", value)["id"]
+    return value
 
 
 class AudioOutput(_Wire):
     """Speech options; speed is a multiple of the voice's own pace."""
 
     format: PcmFormat | None = None
-    voice: str | VoiceId | None = None
+    voice: Annotated[str | None, BeforeValidator(_voice_name)] = None
     speed: Annotated[float, Field(ge=0.5, le=2.0)] | None = None
-
-    @property
-    def voice_name(self) -> str | None:
-        """The voice asked for, however it was written."""
-        return self.voice.id if isinstance(self.voice, VoiceId) else self.voice
 
 
 class AudioConfig(_Wire):
@@ -108,7 +112,16 @@ class AudioConfig(_Wire):
 
 
 Modalities = Annotated[list[Modality], Field(min_length=1, max_length=1)]
-MaxTokens = Annotated[int, Field(ge=1, le=4096)] | Literal["inf"]
+
+
+def _token_limit(value: Any) -> Any:
+    # a union would name its branches in the path of the field at fault
+    if value == "inf" or (type(value) is int and 1 <= value <= 4096):
+        return value
+    raise PydanticCustomError("token_limit", "an integer from 1 to 4096, or 'inf'")
+
+
+MaxTokens = Annotated[Any, AfterValidator(_token_limit)]
 
 
 class SessionPatch(_Wire):
@@ -280,9 +293,25 @@ def decode(text: str) -> dict[str, Any]:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Refused(f"The message is not JSON: {error}", reason="invalid_json") from None
+    if not _is_text(text, raw):
+        raise Refused("The message has half of a surrogate pair", reason="invalid_json")
     if not isinstance(raw, dict):
         raise Refused("The message is not a JSON object", reason="invalid_json")
     return cast("dict[str, Any]", raw)
+
+
+def _is_text(text: str, raw: Any) -> bool:
+    """Whether every string can be written out again, to an LLM or a log.
+
+    JSON can spell half of a surrogate pair, which no encoding has; only an escape can do so.
+    """
+    if "\\ud" not in text and "\\uD" not in text:
+        return True
+    try:
+        json.dumps(raw, ensure_ascii=False).encode()
+    except (UnicodeEncodeError, RecursionError):
+        return False
+    return True
 
 
 def validate(raw: dict[str, Any]) -> ClientEvent:

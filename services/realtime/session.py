@@ -143,7 +143,7 @@ class Session:
 def _audio_changes(audio: AudioConfig) -> dict[str, Any]:
     if audio.output is None:
         return {}
-    return {"voice": audio.output.voice_name, "speed": audio.output.speed}
+    return {"voice": audio.output.voice, "speed": audio.output.speed}
 
 
 def _mentions_turns(patch: SessionPatch) -> bool:

@@ -39,4 +39,5 @@ class FaceWebSocketProtocol(WebSocketsSansIOProtocol):
         """Called with the handshake; the application's task starts after this returns."""
         super().handle_connect(event)
         if self.response.status_code == 101:
-            self.scope["extensions"][ABORT] = {"call": self.transport.abort}
+            extensions = self.scope.get("extensions") or {}
+            self.scope["extensions"] = {**extensions, ABORT: {"call": self.transport.abort}}

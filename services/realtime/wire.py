@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from services.realtime.events import Refused
-from tts_engine.errors import DuplexdError
+from tts_engine.errors import BadAudio, DuplexdError
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -44,7 +44,8 @@ class Wire:
         """
         if isinstance(error, Refused):
             return self._error("invalid_request_error", error, error.reason, error.param, event_id)
-        return self._error("invalid_request_error", error, error.code, None, event_id)
+        param = "audio" if isinstance(error, BadAudio) else None
+        return self._error("invalid_request_error", error, error.code, param, event_id)
 
     def _error(
         self, kind: str, error: DuplexdError, code: str, param: str | None, event_id: str | None

@@ -120,7 +120,7 @@ class ScriptedRecogniser(Recogniser):
         self._fed = 0
         self._voiced = 0
         self._partial = ""
-        self._next_partial_s = self._engine.partial_every_s or 0.0
+        self._next_partial = 0
 
     @property
     def voiced_s(self) -> float:
@@ -163,12 +163,12 @@ class ScriptedRecogniser(Recogniser):
             power = np.einsum("ij,ij->i", frames, frames) / _FRAME
             self._voiced += int(np.count_nonzero(power > _THRESHOLD))
         if self._engine.partial_every_s is not None and self._on_partial is not None:
-            self._plan_partial(self._on_partial, self._engine.partial_every_s)
+            every = round(self._engine.partial_every_s * SAMPLE_RATE)
+            if self._fed >= max(self._next_partial, every):
+                self._next_partial = (self._fed // every + 1) * every
+                self._plan_partial(self._on_partial)
 
-    def _plan_partial(self, on_partial: OnPartial, every_s: float) -> None:
-        if self._fed_s < self._next_partial_s:
-            return
-        self._next_partial_s = (self._fed_s // every_s + 1) * every_s
+    def _plan_partial(self, on_partial: OnPartial) -> None:
         text = self._spoken(self._engine.texts.transcript(session=self._session, turn=self.turn))
         if text == self._partial:
             return

@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from services.scripted.chat import (
@@ -69,6 +69,7 @@ class LlmRequest:
         text_sent: text of those.
         finished: answered to the end, regular or as scripted.
         cancelled: the client closed the connection before that.
+        over: set as soon as one or the other is known.
     """
 
     body: dict[str, Any]
@@ -79,6 +80,7 @@ class LlmRequest:
     text_sent: str = ""
     finished: bool = False
     cancelled: bool = False
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -96,6 +98,7 @@ class LlmScript:
 
     Parameters:
         requests: the last `keep` requests, oldest first.
+        arrived: set by every request; whoever waits for another one clears it first.
         stats: `jobs` counts finished answers; faults are counted as errors, cancels as neither.
         fault: goes wrong in every turn that `failures` does not name; may be changed at any time.
     """
@@ -119,6 +122,7 @@ class LlmScript:
         self.tool_calls = dict(tool_calls or {})
         self.keep = keep
         self.requests: list[LlmRequest] = []
+        self.arrived = asyncio.Event()
         self.stats = EngineStats()
         self._count = 0
         self._live: set[LlmReply] = set()
@@ -147,11 +151,13 @@ class LlmScript:
         record = LlmRequest(body=body, turn=answer.turn, started=time.monotonic())
         self.requests.append(record)
         del self.requests[: -self.keep]
+        self.arrived.set()
         if kind not in (None, "slow", "empty"):
             failure = AtCapacity if kind == "http_429" else EngineFailed
             self.stats.errors[failure.code] = self.stats.errors.get(failure.code, 0) + 1
         if kind in ("unreachable", "http_500", "http_429"):
             record.finished = True
+            record.over.set()
             if kind == "http_500":
                 return LlmReply.fixed(500, error_body("the scripted server fails", "server_error"))
             if kind == "http_429":
@@ -220,6 +226,7 @@ class LlmScript:
         self._live.discard(reply)
         self.stats.depth -= 1
         record.cancelled = not record.finished
+        record.over.set()
 
     async def close(self) -> None:
         """Breaks off every answer in flight. Idempotent."""

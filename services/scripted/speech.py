@@ -58,7 +58,7 @@ def synthetic_speech(
 
     Args:
         seconds: from the first voiced sample to the last, pauses included.
-        rate: samples per second, a multiple of 100.
+        rate: samples per second, at least 8000, a multiple of 100.
         pauses: (at, length) in seconds, `at` counted from the first voiced sample.
         level_dbfs: RMS over the voiced stretches.
         lead_s: silence before the voice, seconds.
@@ -68,15 +68,17 @@ def synthetic_speech(
         int16 mono samples.
 
     Raises:
-        BadRequest: a stretch is shorter than 30 ms, or the level makes some frame inaudible.
+        BadRequest: a stretch is shorter than 30 ms, the level makes some frame inaudible or
+            clips, or the rate is none of the above.
     """
+    if rate < 8000 or rate % 100:
+        raise BadRequest(f"synthetic speech: {rate} samples per second", mend="Use 16000")
     size = round(rate * _GRID_S)
     total, lead, tail = (round(span / _GRID_S) for span in (seconds, lead_s, tail_s))
     time_s = np.arange(total * size) / rate
     wave = np.zeros(len(time_s))
     for harmonic, weight in _HARMONICS:
-        if harmonic * _PITCH_HZ < rate / 2:
-            wave += weight * np.sin(2 * np.pi * harmonic * _PITCH_HZ * time_s)
+        wave += weight * np.sin(2 * np.pi * harmonic * _PITCH_HZ * time_s)
     voiced = np.zeros(len(time_s), np.bool_)
     for first, last in _stretches(total, pauses):
         begin, end = first * size, last * size

@@ -8,9 +8,9 @@ gives it, `detect_tone` reads it back from a recording.
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 import time
-import zlib
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -60,7 +60,10 @@ def char_times(text: str, *, speed: float = 1.0, leading_silence_s: float = 0.0)
 
 def tone_of(text: str, *, voice: str = VOICES[0]) -> float:
     """Frequency in which a text is spoken, Hz. Of 64 tones: two texts may share one."""
-    place = zlib.crc32(text.encode()) % _TONES
+    # not a checksum: those give like texts like values
+    place = (
+        hashlib.blake2s(text.encode("utf-8", "surrogatepass"), digest_size=1).digest()[0] % _TONES
+    )
     return float(_LOWEST_HZ + _STEP_HZ * place + _STEP_HZ // 2 * VOICES.index(voice))
 
 

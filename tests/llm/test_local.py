@@ -58,6 +58,13 @@ class Watched(LocalLlm):
                 await self._changed.wait()
         return seen[count - 1]
 
+    async def spawned(self) -> psutil.Process:
+        """Waits for the child to exist; no state tells that."""
+        async with asyncio.timeout(SOON_S):
+            while self.pid is None:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        return self.child()
+
     @property
     def port(self) -> int:
         return urlsplit(self.base_url).port or 0
@@ -125,7 +132,7 @@ async def test_a_command_that_is_not_there(tmp_path: Path):
 
 async def test_death_at_the_first_start_is_told_with_the_last_words(make: Make):
     local = make("die")
-    with pytest.raises(EngineFailed, match="exit status 3 before it was ready: .*made of cheese"):
+    with pytest.raises(EngineFailed, match=r"exit status 3 before it was ready: .*made of cheese"):
         await local.start()
     assert local.state == "failed"
     assert "cheese" in local.detail
@@ -210,10 +217,7 @@ async def test_sigterm_ignored_is_answered_with_sigkill(make: Make):
 async def test_close_while_it_starts(make: Make):
     local = make("never")
     start = asyncio.create_task(local.start())
-    await local.until("starting")
-    while local.pid is None:
-        await asyncio.sleep(0.01)
-    child = local.child()
+    child = await local.spawned()
     await local.close()
     with pytest.raises(EngineFailed, match="closed while it was starting"):
         await start
@@ -223,9 +227,7 @@ async def test_close_while_it_starts(make: Make):
 async def test_a_cancelled_start_leaves_nothing(make: Make):
     local = make("never")
     start = asyncio.create_task(local.start())
-    while local.pid is None:
-        await asyncio.sleep(0.01)
-    child = local.child()
+    child = await local.spawned()
     start.cancel()
     with pytest.raises(asyncio.CancelledError):
         await start
@@ -251,9 +253,8 @@ async def test_a_cancelled_close_still_kills(make: Make):
     close.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await close
-    async with asyncio.timeout(SOON_S):
-        while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
-            await asyncio.sleep(0.01)
+    gone, _ = await asyncio.to_thread(psutil.wait_procs, [child], SOON_S)
+    assert gone == [child]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import unicodedata
 
 #: Full-width letters, digits and signs become ASCII. Not the punctuation: at a full-width mark a
 #: clause may end without look-ahead, and a voice pauses there.
-_FULL_WIDTH = {chr(c): chr(c - 0xFEE0) for c in range(0xFF01, 0xFF5F) if chr(c) not in "！，：；？（）～"}
+_FULL_WIDTH = {
+    chr(c): chr(c - 0xFEE0) for c in range(0xFF01, 0xFF5F) if chr(c) not in "！，：；？（）～"
+}
 _FOLDED = _FULL_WIDTH | {
     "\u3000": " ",
     "〜": "～",

@@ -72,9 +72,7 @@ class HiddenFilter:
                 self._json = _JsonScanner(self._held)
                 self._held = ""
                 break
-            if tag in _TAG_STARTS or (
-                compact in _JSON_STARTS and len(self._held) < _LONGEST_START
-            ):
+            if tag in _TAG_STARTS or (compact in _JSON_STARTS and len(self._held) < _LONGEST_START):
                 break
             free += self._held[0]
             self._held = self._held[1:]

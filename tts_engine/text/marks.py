@@ -36,6 +36,7 @@ class MarkupFilter:
             "`": self._backtick,
             "*": self._star,
             "~": self._tilde,
+            "～": self._tilde,
             "$": self._dollar,
             "\\": self._backslash,
             "!": self._exclamation,
@@ -50,6 +51,11 @@ class MarkupFilter:
 
     def feed(self, char: str) -> list[Piece]:
         """The pieces that are decided now."""
+        if not self._text and self._plain and "\u4e00" <= char <= "\u9fff":
+            self._emit(char)  # the common case of Chinese text, at a quarter of the time
+            self._base += 1
+            out, self._out = self._out, []
+            return out
         self._text += fold(char)
         return self._run()
 
@@ -57,6 +63,10 @@ class MarkupFilter:
         """The rest, at the end of the answer."""
         self._final = True
         return self._run()
+
+    @property
+    def _plain(self) -> bool:
+        return not (self._line_start or self._fence or self._url)
 
     # --- the machine ------------------------------------------------------------------------
     def _run(self) -> list[Piece]:
@@ -133,7 +143,7 @@ class MarkupFilter:
     def _backtick(self) -> int:
         run = self._run_length()
         if run >= 3:
-            return self._open_fence(3)
+            return self._open_fence(run)
         return 0 if self._waits(run) else run
 
     def _open_fence(self, taken: int) -> int:
@@ -145,12 +155,12 @@ class MarkupFilter:
         # Tildes are a fence only where a line starts.
         if char == self._fence and (char == "`" or self._line_start):
             run = self._run_length()
-            if self._waits(run):
-                return 0
             if run >= 3:
                 self._fence = ""
                 self._line_start = True
                 return run
+            if self._waits(run):
+                return 0
         self._line_start = char == "\n"
         return 1
 
@@ -170,11 +180,11 @@ class MarkupFilter:
         run = self._run_length()
         if self._waits(run) and run < 3:
             return 0
-        if run >= 2:
-            return run
+        if run >= 2 and self._text[0] == "~":
+            return run  # struck out
         if self._text[1:2].isdigit():
             return self._emit("~")  # about, or a range
-        return self._emit("，" if is_hanzi(self._last) else " ")
+        return self._emit("，" if is_hanzi(self._last[:1] or " ") else " ", run)
 
     def _dollar(self) -> int:
         if self._waits(1):
@@ -218,44 +228,30 @@ class MarkupFilter:
         return self._emit(" ")
 
     def _bracket_end(self) -> int:
-        if self._waits(1):
-            return 0
-        if self._text[1:2] == "(":
-            close = self._closing_parenthesis()
-            if not close and self._may_be_link():
+        if p.LINK_OPEN.fullmatch(self._text) and self._waits(p.LONGEST_LINK):
+            close = self._closing_parenthesis(1)
+            if not close:
                 return 0
             target = self._text[1:close]
             if p.LINK_TARGET.fullmatch(target) and p.LINK_SIGN.search(target):
                 return close
         return self._emit(" ")
 
-    def _may_be_link(self) -> bool:
-        return self._waits(p.LONGEST_LINK) and "\n" not in self._text
+    def _exclamation(self) -> int:
+        if p.IMAGE_OPEN.fullmatch(self._text) and self._waits(p.LONGEST_LINK):
+            bracket = self._text.find("](")
+            close = self._closing_parenthesis(bracket + 1) if bracket > 0 else 0
+            return self._emit(" ", close) if close else 0
+        return self._emit("!")
 
-    def _closing_parenthesis(self) -> int:
-        """The end of the parenthesis in what is undecided; 0 for none."""
+    def _closing_parenthesis(self, start: int) -> int:
+        """The end of the parenthesis that opens at or after `start`; 0 for none."""
         depth = 0
-        for at, char in enumerate(self._text):
-            depth += (char == "(") - (char == ")")
-            if char == ")" and depth <= 0:
+        for at in range(start, len(self._text)):
+            depth += {"(": 1, ")": -1}.get(self._text[at], 0)
+            if depth <= 0 and self._text[at] == ")":
                 return at + 1
         return 0
-
-    def _exclamation(self) -> int:
-        if self._waits(1):
-            return 0
-        if self._text[1:2] == "[":
-            _, closed, target = self._text.partition("]")
-            if not closed or not target:
-                if self._may_be_link():
-                    return 0
-            elif target[0] == "(":
-                close = self._closing_parenthesis()
-                if close:
-                    return self._emit(" ", close)
-                if self._may_be_link():
-                    return 0
-        return self._emit("!")
 
     # --- HTML -------------------------------------------------------------------------------------
     def _angle(self) -> int:
@@ -280,16 +276,16 @@ class MarkupFilter:
             plain = html.unescape(entity.group())
             if plain != entity.group():
                 folded = "".join(fold(c) for c in plain)
-                return self._emit(" ".join(folded.replace(_INVISIBLE, "").split("\n")) or " ", entity.end())
+                said = folded.replace(_INVISIBLE, " ").replace("\n", " ")
+                return self._emit(said, entity.end())
         elif p.ENTITY_OPEN.fullmatch(self._text) and not self._final:
             return 0
         return self._emit("&")
 
     # --- words, addresses ---------------------------------------------------------------------------
     def _word(self) -> int:
-        if p.SCHEME.match(self._text) and not is_ascii_alnum(self._last_char()):
-            self._url = True
-            return self._emit(" ", 0)
+        if p.SCHEME.match(self._text):
+            return self._open_url()
         word = p.WORD.match(self._text)
         assert word
         size = word.end()
@@ -299,8 +295,7 @@ class MarkupFilter:
         if email:
             return self._emit(" ", email.end())
         if p.HOST_WITH_PATH.match(self._text):
-            self._url = True
-            return self._emit(" ", 0)
+            return self._open_url()
         if size == 1 and self._text[1:2] in ("\ufe0f", "\u20e3"):
             return self._emit(" ")  # a keycap
         for at in range(size):
@@ -309,6 +304,11 @@ class MarkupFilter:
             self._base += 1
         self._base -= size
         return size
+
+    def _open_url(self) -> int:
+        self._url = True
+        self._emit(" ", 0)
+        return self._in_url()
 
     def _in_url(self) -> int:
         """Takes an address, but not the punctuation of the sentence that it ends with."""
@@ -320,5 +320,5 @@ class MarkupFilter:
         following = self._text[size : size + 1]
         if following in p.URL_ENDS or not p.URL_CHAR.match(following):
             self._url = False
-            return 0
+            return self._step() if self._text else 0
         return size + 1

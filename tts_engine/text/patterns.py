@@ -10,7 +10,7 @@ LINE_MARK = re.compile(
     | \#{1,6}[ ] | \#{2,7}                          # headings
     | >[ ]?                                         # quotes
     | [-*+•‣◦·–—][ ]+                               # bullets
-    | :?-{3,}:?(?=[^-:]|$) | -{3,} | ={3,}          # rules, table alignment
+    | :?-{3,}:? | ={3,}                             # rules, table alignment
     | \d{1,3}(?:[.)）][ ]+|、(?!\d))                 # numbering
     | [(（]\d{1,2}[)）][ ]*
     """,
@@ -18,18 +18,16 @@ LINE_MARK = re.compile(
 )
 #: A whole buffer that may still become one; its length is bounded.
 LINE_OPEN = re.compile(
-    r"\#{1,6}|[-*+•‣◦·–—]|:?-{0,2}|={1,2}|~{1,2}|\d{1,3}[.)）、]?|[(（]\d{0,2}"
+    r"\#{1,6}|[-*+•‣◦·–—]|:?-{0,99}:?|={1,99}|~{1,2}|\d{1,3}[.)）、]?|[(（]\d{0,2}"
 )
 TILDE_FENCE = "~~~"
 
-_SCHEMES = ("http://", "https://", "ftp://", "www.", "mailto:")
 SCHEME = re.compile(r"(?:https?|ftp)://|www\.|mailto:", re.IGNORECASE)
-SCHEME_STARTS = frozenset(s[:n] for s in _SCHEMES for n in range(1, len(s)))
 URL_CHAR = re.compile(r"[!-~]")
 #: At the end of an address these belong to the sentence around it.
 URL_TRAILERS = frozenset(".,;:!?)]}'\"*_~")
 #: These end an address.
-URL_ENDS = frozenset("<>\"`|\\^{}[]")
+URL_ENDS = frozenset('<>"`|\\^{}[]')
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+\-@/:]*")
 #: The longest local part of an e-mail address.
@@ -48,11 +46,9 @@ TAG = re.compile(
     """,
     re.VERBOSE,
 )
-TAG_OPEN = re.compile(
-    r"</?(?:[A-Za-z][\w:-]*(?:\s+[^<>\n]*)?/?)?|<\|[^|<>\n]*\|?|<!-{0,2}[^<>\n]*"
-)
+TAG_OPEN = re.compile(r"</?(?:[A-Za-z][\w:-]*(?:\s+[^<>\n]*)?/?)?|<\|[^|<>\n]*\|?|<!-{0,2}[^<>\n]*")
 AUTO_LINK = re.compile(r"<(?:[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]*|[^\s<>@]+@[^\s<>@]+)>")
-AUTO_LINK_OPEN = re.compile(r"<[\w.+\-@]*(?::[^\s<>]*)?")
+AUTO_LINK_OPEN = re.compile(r"<[A-Za-z0-9_.+\-@]*(?::[^\s<>]*)?")
 LONGEST_TAG = 200
 #: Tags that stand between lines.
 BREAKING_TAGS = frozenset(
@@ -62,8 +58,13 @@ BREAKING_TAGS = frozenset(
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 ENTITY_OPEN = re.compile(r"&(?:#?[0-9A-Za-z]{0,12})?")
 
-#: What follows the text of a link: an address, perhaps with a title.
-LINK_TARGET = re.compile(r"""\(\s*(?:<[^<>\n]*>|[!-~]*)(?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\s*\)""")
+#: What follows the text of a link: an address, perhaps with a title. Other text in parentheses
+#: after a bracket is text.
+_ADDRESS = r"(?:(?:[A-Za-z]+:|[/#.])\S*|[!-;=?-~]*)"
+LINK_TARGET = re.compile(rf"""\(\s*(?:<[^<>\n]*>|{_ADDRESS})(?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\s*\)""")
+_TARGET_OPEN = rf"""\](?:\(\s*(?:<[^<>\n]*>?|{_ADDRESS})(?:[ ]+(?:["'][^\n]*)?)?)?"""
+LINK_OPEN = re.compile(_TARGET_OPEN)
+IMAGE_OPEN = re.compile(rf"!(?:\[[^\]\n]*(?:{_TARGET_OPEN})?)?")
 LINK_SIGN = re.compile(r"[./#:@]|^\(\s*\)$")
 LONGEST_LINK = 500
 

@@ -1,0 +1,254 @@
+"""The composition root: shared engines, the faces mounted on one web application, readiness."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
+
+from pipeline.config_schema import Config
+from pipeline.ear import EarSettings
+from pipeline.engines import EngineRoom
+from pipeline.metrics import Metrics
+from pipeline.session import Engines, Session, SessionSettings, check_options
+from pipeline.turns.state import TurnSettings
+from services.face import FaceContext, PacingProfile, SessionOptions, Sink
+from services.llm.service import AnswerSettings
+from services.models.store import ModelStore
+from services.realtime.router import make_router
+from tts_engine.errors import AtCapacity, DuplexdError, EngineFailed
+
+#: after the last session of a burst closed, wait this long before collecting it, seconds
+_COLLECT_AFTER_S = 1.0
+
+
+class Daemon:
+    """The engines and the conversations; implements `services.face.SessionFactory`."""
+
+    def __init__(self, *, config: Config, store: ModelStore) -> None:
+        self.config = config
+        self.metrics = Metrics()
+        self.room = EngineRoom(config=config, store=store)
+        self.sessions: dict[str, Session] = {}
+        self.failure: DuplexdError | None = None
+        self._engines: Engines | None = None
+        self._settings: SessionSettings | None = None
+        self._names = itertools.count(1)
+        self._collecting: asyncio.TimerHandle | None = None
+        self._lag: asyncio.Task[None] | None = None
+        self.metrics.watch("asr", self.room.asr.stats)
+        self.metrics.watch("tts", self.room.voice.stats)
+
+    @property
+    def ready(self) -> bool:
+        """All engines are warm."""
+        return self._engines is not None
+
+    @property
+    def voices(self) -> tuple[str, ...]:
+        """Voices of the engine, the configured one first."""
+        chosen, known = self.config.tts.voice, self.room.voice.voices
+        if chosen not in known:
+            return known
+        return (chosen, *(voice for voice in known if voice != chosen))
+
+    async def start(self) -> None:
+        """Warms the engines.
+
+        Raises:
+            DuplexdError: an engine cannot be started.
+        """
+        try:
+            engines = await self.room.start()
+            self._settings = self._session_settings()
+            check_options(SessionOptions(voice=self._settings.voice), engines.voice)
+        except DuplexdError as error:
+            self.failure = error
+            raise
+        # What lives as long as the process is no business of the collector's: a full collection
+        # then costs what the dead sessions cost. The second pass resets its thresholds.
+        gc.collect()
+        gc.freeze()
+        gc.collect()
+        self._engines = engines
+        self._lag = asyncio.create_task(self.metrics.watch_loop(), name="loop lag")
+
+    async def close(self) -> None:
+        """Ends every conversation, then the engines."""
+        self._engines = None
+        for session in list(self.sessions.values()):
+            session.close()
+        if self._collecting is not None:
+            self._collecting.cancel()
+        if self._lag is not None:
+            self._lag.cancel()
+            await asyncio.gather(self._lag, return_exceptions=True)
+        await self.room.close()
+
+    def open(self, sink: Sink, options: SessionOptions) -> Session:
+        """Opens a conversation, see `SessionFactory`."""
+        if self._engines is None or self._settings is None:
+            raise EngineFailed("The engines are not ready", mend="Wait for /readyz")
+        limit = self.config.server.max_sessions
+        if len(self.sessions) >= limit:
+            raise AtCapacity(
+                f"All {limit} places are taken",
+                mend="Try again later, or raise server.max_sessions",
+            )
+        name = f"s{next(self._names)}"
+        session = _Counted(
+            daemon=self,
+            name=name,
+            sink=sink,
+            engines=self._engines,
+            settings=self._settings,
+            options=options,
+            accounts=self.metrics,
+        )
+        self.sessions[name] = session
+        self.metrics.sessions.set(len(self.sessions))
+        return session
+
+    def closed(self, session: Session) -> None:
+        """Forgets a conversation; its cycles are collected when no others are closing."""
+        if self.sessions.pop(session.id, None) is None:
+            return
+        self.metrics.sessions.set(len(self.sessions))
+        if self._collecting is not None:
+            self._collecting.cancel()
+        loop = asyncio.get_running_loop()
+        self._collecting = loop.call_later(_COLLECT_AFTER_S, self._collect)
+
+    def _collect(self) -> None:
+        self._collecting = None
+        gc.collect()
+
+    def _session_settings(self) -> SessionSettings:
+        config = self.config
+        vad, turns, llm, tts = config.vad, config.turns, config.llm, config.tts
+        assert self.room.brain is not None
+        apology = config.messages.llm_failed
+        return SessionSettings(
+            turns=TurnSettings(
+                threshold=vad.threshold,
+                onset_windows=vad.onset_windows,
+                playback_onset_windows=vad.playback_onset_windows,
+                floor_ms=turns.floor_ms,
+                max_turn_ms=turns.max_turn_s * 1000,
+                interruptible=turns.interruptible,
+            ),
+            ear=EarSettings(preroll_ms=vad.preroll_ms, starvation_ms=turns.starvation_ms),
+            answers=AnswerSettings(
+                model=self.room.brain.model,
+                prompts={"zh": config.prompts.text("zh"), "en": config.prompts.text("en")},
+                apologies={"zh": apology.zh, "en": apology.en},
+                temperature=llm.temperature,
+                max_tokens=llm.max_tokens,
+                first_token_timeout_s=llm.first_token_timeout_s,
+                idle_timeout_s=llm.idle_timeout_s,
+            ),
+            voice=tts.voice if tts.provider != "scripted" else None,
+            speed=tts.speed,
+            ahead_s=tts.ahead_s,
+            clause_timeout_s=tts.clause_timeout_s,
+        )
+
+
+class _Counted(Session):
+    """A session that the daemon counts until its run ends."""
+
+    def __init__(self, *, daemon: Daemon, **kwargs: Any) -> None:
+        self._daemon = daemon
+        super().__init__(**kwargs)
+
+    async def run(self) -> None:
+        """Runs the session and gives its place back."""
+        try:
+            await super().run()
+        finally:
+            self._daemon.closed(self)
+
+    def close(self) -> None:
+        """Ends the session, also one that never ran."""
+        self._daemon.closed(self)
+        super().close()
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
+
+
+def create_app(
+    daemon: Daemon,
+    *,
+    on_ready: Callable[[], None] = _nothing,
+    on_failure: Callable[[], None] = _nothing,
+) -> FastAPI:
+    """Builds the web application; its lifespan warms the engines while it already answers.
+
+    Args:
+        daemon: what the faces talk to.
+        on_ready: called when all engines are warm.
+        on_failure: called when an engine cannot be started; the server should then end.
+    """
+
+    async def warm_up() -> None:
+        try:
+            await daemon.start()
+            on_ready()
+        except DuplexdError:
+            on_failure()  # the server ends, and its starter shows `daemon.failure`
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        warming = asyncio.create_task(warm_up(), name="warm up")
+        try:
+            yield
+        finally:
+            if not warming.done():
+                warming.cancel()
+            with suppress(asyncio.CancelledError):
+                await warming
+            await daemon.close()
+
+    app = FastAPI(title="duplexd", lifespan=lifespan, docs_url=None, redoc_url=None)
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """The process lives."""
+        return {"status": "ok"}
+
+    @app.get("/readyz")
+    async def readyz() -> JSONResponse:
+        """200 once every engine is warm."""
+        if daemon.ready:
+            return JSONResponse({"status": "ready"})
+        if daemon.failure is not None:
+            return JSONResponse({"status": "failed", "error": str(daemon.failure)}, 503)
+        return JSONResponse(
+            {"status": "warming", "waiting_for": sorted(daemon.room.waiting)},
+            503,
+            headers={"Retry-After": "1"},
+        )
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        """Prometheus exposition."""
+        return Response(daemon.metrics.page(), media_type="text/plain; version=0.0.4")
+
+    server = daemon.config.server
+    context = FaceContext(
+        sessions=daemon,
+        send_timeout_s=server.send_timeout_s,
+        on_error=lambda error: daemon.metrics.error("-", error),
+    )
+    realtime = daemon.config.realtime
+    profile = PacingProfile(frame_ms=realtime.frame_ms, lead_ms=realtime.lead_ms)
+    app.include_router(make_router(context, profile))
+    return app

@@ -1,0 +1,138 @@
+"""`run.py serve`: the daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+from loguru import logger
+
+from pipeline.commands.weights import fetch_needed
+from tts_engine.errors import DuplexdError
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from pipeline.config import Config
+
+#: larger messages are closed with 1009 before anything of them is parsed
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+#: how long connections may take to end at shutdown, seconds
+GRACE_S = 5
+
+
+def run(config: Config) -> None:
+    """Fetches what is missing, serves until Ctrl-C or SIGTERM.
+
+    Raises:
+        DuplexdError: the port is taken, a model is not to be had, an engine cannot be started.
+    """
+    set_up_logging(config)
+    listener = listen(config.server.host, config.server.port)
+    try:
+        fetch_needed(config)
+        _serve(config, listener)
+    finally:
+        listener.close()
+
+
+def set_up_logging(config: Config) -> None:
+    """One log on standard error, in the format that the configuration names."""
+    logger.remove()
+    level = config.log.level.upper()
+    if config.log.format == "json":
+        logger.add(sys.stderr, level=level, serialize=True)
+    else:
+        form = "<dim>{time:HH:mm:ss.SSS}</dim> <level>{level: <7}</level> {message}"
+        logger.add(sys.stderr, level=level, format=form, filter=_not_a_greeting)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Takes the port before anything slow is done.
+
+    Raises:
+        DuplexdError: it is taken, or the address is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        # Listening comes later: until then a client is refused, and does not hang.
+    except OSError as error:
+        listener.close()
+        raise _port_failure(host, port, error) from error
+    return listener
+
+
+def _port_failure(host: str, port: int, error: OSError) -> DuplexdError:
+    if error.errno == errno.EADDRINUSE:
+        return DuplexdError(
+            f"Port {port} is taken by another program",
+            mend=f"End it, or choose another: --set server.port={port + 1}",
+        )
+    if error.errno == errno.EACCES:
+        return DuplexdError(
+            f"Port {port} may not be used", mend="Choose one above 1023 with --set server.port=8080"
+        )
+    return DuplexdError(
+        f"Cannot listen on {host}:{port}: {error.strerror or error}",
+        mend="Set server.host to an address of this machine",
+    )
+
+
+def _serve(config: Config, listener: socket.socket) -> None:
+    import uvicorn
+
+    from pipeline.app import Daemon, create_app
+    from pipeline.commands.models import MANIFEST
+    from services.models import ModelStore, default_root, load_manifest
+    from services.realtime.uvicorn_protocol import FaceWebSocketProtocol
+
+    store = ModelStore(
+        root=config.models.dir or default_root(),
+        manifest=load_manifest(MANIFEST),
+        offline=config.models.offline,
+    )
+    daemon = Daemon(config=config, store=store)
+
+    def fail() -> None:
+        server.should_exit = True
+
+    def ready() -> None:
+        logger.info("ready: point a Realtime client at ws://{}/v1/realtime", address)
+
+    host, port = listener.getsockname()[:2]
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create_app(daemon, on_ready=ready, on_failure=fail),
+            ws=FaceWebSocketProtocol,
+            # Old device firmware does not answer pings; dead peers are found by sends and TCP.
+            ws_ping_interval=None,
+            ws_per_message_deflate=False,
+            ws_max_size=MAX_MESSAGE_BYTES,
+            timeout_graceful_shutdown=GRACE_S,
+            log_config=None,
+            access_log=False,
+        )
+    )
+    logger.info("listening on http://{}, engines are warming up", address)
+    _until_stopped(server, listener)
+    if daemon.failure is not None:
+        raise daemon.failure
+
+
+def _until_stopped(server: uvicorn.Server, listener: socket.socket) -> None:
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(server.serve(sockets=[listener]))
+
+
+def _not_a_greeting(record: object) -> bool:
+    """Pipecat announces itself with a banner; a daemon's log does not need it."""
+    return "ᓚᘏᗢ" not in record["message"]  # type: ignore[index]

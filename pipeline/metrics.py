@@ -1,0 +1,104 @@
+"""What `/metrics` shows: counted once, by the definitions of `pipeline.latency`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from loguru import logger
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from pipeline.latency import BUCKETS_S, PARTS, TurnReport
+from tts_engine.engine import EngineStats
+from tts_engine.errors import DuplexdError
+
+#: how often the event loop's lag is sampled, seconds
+LAG_EVERY_S = 0.5
+_LAG_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+class Metrics:
+    """The daemon's accounts; implements `pipeline.driver.Accounts`."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._turns = Counter(
+            "duplexd_turns", "Turns by outcome", ["outcome"], registry=self.registry
+        )
+        self._v2v = Histogram(
+            "duplexd_v2v_server_seconds",
+            "Last voiced sample received to first audible sample due",
+            buckets=BUCKETS_S,
+            registry=self.registry,
+        )
+        self._parts = Histogram(
+            "duplexd_v2v_part_seconds",
+            "Parts of voice to voice along the critical path",
+            ["part"],
+            buckets=BUCKETS_S,
+            registry=self.registry,
+        )
+        self._errors = Counter(
+            "duplexd_errors", "Expected failures by class", ["code"], registry=self.registry
+        )
+        self._underruns = Counter(
+            "duplexd_underruns", "Times a client ran dry inside an answer", registry=self.registry
+        )
+        self.sessions = Gauge("duplexd_sessions", "Live conversations", registry=self.registry)
+        self._lag = Histogram(
+            "duplexd_event_loop_lag_seconds",
+            "How late the event loop woke",
+            buckets=_LAG_BUCKETS_S,
+            registry=self.registry,
+        )
+        self._depth = Gauge(
+            "duplexd_engine_queue", "Jobs waiting or running", ["engine"], registry=self.registry
+        )
+        self._waited = Gauge(
+            "duplexd_engine_wait_seconds",
+            "How long the job that started last had waited",
+            ["engine"],
+            registry=self.registry,
+        )
+
+    def watch(self, engine: str, stats: EngineStats) -> None:
+        """Shows an engine's queue; read when the page is asked for."""
+        self._depth.labels(engine).set_function(lambda: stats.depth)
+        self._waited.labels(engine).set_function(lambda: stats.waited_s)
+
+    def turn(self, session: str, report: TurnReport) -> None:
+        """Counts a finished turn and writes its one log line."""
+        self._turns.labels(report.outcome).inc()
+        self._underruns.inc(report.underruns)
+        v2v_ms = report.v2v_server_ms
+        if v2v_ms is not None:
+            self._v2v.observe(v2v_ms / 1e3)
+            for part, ms in report.parts_ms.items():
+                self._parts.labels(part).observe(ms / 1e3)
+        parts = " ".join(f"{p}={report.parts_ms[p]:.0f}" for p in PARTS if p in report.parts_ms)
+        logger.info(
+            "{} turn {} {}: v2v_server={} ms {} | {!r} -> {!r}",
+            session,
+            report.turn,
+            report.outcome,
+            "-" if v2v_ms is None else round(v2v_ms),
+            parts,
+            report.transcript,
+            report.answer,
+        )
+
+    def error(self, session: str, error: DuplexdError) -> None:
+        """Counts a failure and writes its one log line."""
+        self._errors.labels(error.code).inc()
+        logger.warning("{} {}: {}", session, error.code, error)
+
+    async def watch_loop(self) -> None:
+        """Samples the event loop's lag until cancelled."""
+        while True:
+            due = time.monotonic() + LAG_EVERY_S
+            await asyncio.sleep(LAG_EVERY_S)
+            self._lag.observe(max(0.0, time.monotonic() - due))
+
+    def page(self) -> bytes:
+        """The exposition text."""
+        return generate_latest(self.registry)

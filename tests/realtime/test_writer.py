@@ -1,0 +1,139 @@
+"""Invariants: messages leave in order and none is dropped while the client is there; whoever waits
+for the socket is told when the client is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from services.realtime.writer import _LIMIT, SocketWriter
+from tts_engine.errors import TimedOut
+
+
+class Socket:
+    """Takes messages while it is open; `gate` holds them up."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.gone = False
+        self.waiting = asyncio.Event()
+        self.failures: list[TimedOut | None] = []
+
+    async def send(self, text: str) -> None:
+        self.waiting.set()
+        await self.gate.wait()
+        if self.gone:
+            raise ConnectionError
+        self.taken.append(text)
+
+    def writer(self, timeout_s: float = 10.0) -> SocketWriter:
+        return SocketWriter(send=self.send, timeout_s=timeout_s, on_failure=self.failures.append)
+
+
+async def test_order_holds_whoever_sends():
+    socket = Socket()
+    writer = socket.writer()
+    task = asyncio.create_task(writer.run())
+    writer.post("1")
+    await writer.put("2")
+    await writer.send("3")
+    assert socket.taken == ["1", "2", "3"]
+    writer.post("4")
+    await writer.finish()
+    await task
+    assert socket.taken == ["1", "2", "3", "4"]
+    assert socket.failures == []
+
+
+async def test_send_returns_when_the_socket_has_it():
+    socket = Socket()
+    socket.gate.clear()
+    writer = socket.writer()
+    task = asyncio.create_task(writer.run())
+    sending = asyncio.create_task(writer.send("1"))
+    await socket.waiting.wait()
+    assert not sending.done()
+    socket.gate.set()
+    await sending
+    await writer.finish()
+    await task
+
+
+async def test_a_sender_that_gives_up_harms_nobody():
+    socket = Socket()
+    socket.gate.clear()
+    writer = socket.writer()
+    task = asyncio.create_task(writer.run())
+    sending = asyncio.create_task(writer.send("1"))
+    await socket.waiting.wait()
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    socket.gate.set()
+    await writer.send("2")
+    assert socket.taken == ["1", "2"]
+    await writer.finish()
+    await task
+
+
+async def test_a_client_that_does_not_read_is_given_up():
+    socket = Socket()
+    socket.gate.clear()
+    writer = socket.writer(timeout_s=0.05)
+    task = asyncio.create_task(writer.run())
+    with pytest.raises(ConnectionError):
+        await writer.send("1")
+    await task
+    assert [type(failure) for failure in socket.failures] == [TimedOut]
+    with pytest.raises(ConnectionError):
+        await writer.send("2")
+    writer.post("3")
+    await writer.put("4")
+    await writer.finish()
+    assert socket.taken == []
+
+
+async def test_a_client_that_is_gone_is_told_to_every_sender():
+    socket = Socket()
+    socket.gate.clear()
+    writer = socket.writer()
+    task = asyncio.create_task(writer.run())
+    senders = [asyncio.create_task(writer.send(str(i))) for i in range(3)]
+    await socket.waiting.wait()
+    socket.gone = True
+    socket.gate.set()
+    results = await asyncio.gather(*senders, return_exceptions=True)
+    assert [type(result) for result in results] == [ConnectionError] * 3
+    await task
+    assert socket.failures == [None]
+
+
+async def test_abandon_ends_the_writer_once():
+    socket = Socket()
+    writer = socket.writer()
+    task = asyncio.create_task(writer.run())
+    writer.abandon()
+    writer.abandon()
+    await task
+    assert socket.failures == [None]
+
+
+async def test_a_full_queue_slows_the_reader_and_fails_the_conversation():
+    socket = Socket()
+    writer = socket.writer()
+    for number in range(_LIMIT):
+        writer.post(str(number))
+    putting = asyncio.create_task(writer.put("reader"))
+    sending = asyncio.create_task(writer.send("audio"))
+    await asyncio.sleep(0)
+    assert not putting.done()
+    writer.post("one too many")
+    assert [type(failure) for failure in socket.failures] == [TimedOut]
+    with pytest.raises(ConnectionError):
+        await sending
+    await putting
+    await writer.run()
+    assert socket.taken == []

@@ -1,0 +1,53 @@
+"""A clause's numbers, units and signs in words, in the language around them."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from tts_engine.text.chars import is_hanzi
+from tts_engine.text.clean import clean
+from tts_engine.text.numbers import NUMBER_RULES, SIGN_RULES
+from tts_engine.text.spans import Spans
+from tts_engine.text.symbols import SYMBOL_RULES
+from tts_engine.text.units import UNIT_RULES
+
+Language = Literal["zh", "en"]
+
+_RULES = (*NUMBER_RULES, *UNIT_RULES, *SIGN_RULES, *SYMBOL_RULES)
+#: Text without any of these has nothing to rewrite.
+_NEEDED = re.compile(r"[0-9+×÷=≈≠≤≥<>±→&@#½⅓⅔¼¾²³^*°℃℉/]|[A-Za-z]\.[A-Za-z]")
+_LATIN_WORD = re.compile(r"[A-Za-z]{2,}")
+
+
+def put_into_words(spans: Spans, language: Language) -> tuple[Spans, Language]:
+    """Rewrites a clause for the voice.
+
+    Args:
+        spans: the clause without markup.
+        language: of the text before it, for a clause that tells nothing itself ("25°C").
+
+    Returns:
+        The spoken text, and the clause's language.
+    """
+    text = spans.text
+    hanzi = sum(map(is_hanzi, text))
+    latin = len(_LATIN_WORD.findall(text))
+    if hanzi or latin:
+        language = "zh" if hanzi >= latin else "en"
+    if _NEEDED.search(text):
+        chinese = language == "zh"
+        for rule in _RULES:
+            spans = spans.sub(
+                rule.pattern,
+                lambda match, say=rule.say: say(match, chinese or _beside_hanzi(match)),
+                rule.group,
+            )
+    return clean(spans), language
+
+
+def _beside_hanzi(match: re.Match[str]) -> bool:
+    """In English text a Chinese neighbour still makes a number Chinese."""
+    before = match.string[: match.start()].rstrip()[-1:]
+    after = match.string[match.end() :].lstrip()[:1]
+    return any(side and is_hanzi(side) for side in (before, after))
