@@ -222,7 +222,7 @@ def create_app(
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
         """The process lives."""
-        return {"status": "ok"}
+        return {"status": "ok", "service": "duplexd"}
 
     @app.get("/readyz")
     async def readyz() -> JSONResponse:

@@ -157,7 +157,7 @@ def _mapping(
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, ScalarNode):
             raise ConfigError(f"{source}:{line}: a key must be text")
-        key = key_node.value
+        key = _text(key_node, f"{source}:{line}")
         here = (*path, key)
         if key in result:
             dotted = ".".join(map(str, here))
@@ -171,7 +171,7 @@ def _mapping(
 
 
 def _scalar(node: ScalarNode, where: str) -> str | int | float | bool | None:
-    text: str = node.value
+    text = _text(node, where)
     if node.style is not None:  # quoted or block: text, whatever it looks like
         return text
     form = next((name for name, pattern in _FORMS if pattern.match(text)), "str")
@@ -189,3 +189,11 @@ def _scalar(node: ScalarNode, where: str) -> str | int | float | bool | None:
                 return text
     except ValueError:  # Python refuses to read integers of thousands of digits
         raise ConfigError(f"{where}: a number of {len(text)} digits") from None
+
+
+def _text(node: ScalarNode, where: str) -> str:
+    text: str = node.value
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+        # From an escape like "\\ud800"; no log, terminal or socket could take it later.
+        raise ConfigError(f"{where}: text with half a character (a lone surrogate)")
+    return text

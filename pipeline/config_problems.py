@@ -162,7 +162,12 @@ def _word(item: ErrorDetails, path: KeyPath, model: type[BaseModel]) -> str:
     if kind == "extra_forbidden":
         return f"unknown key; {_nearest(path, model)}"
     if kind in _WORDS:
-        return _WORDS[kind].format(**item.get("ctx", {}))
+        context = item.get("ctx", {})
+        plain = {
+            name: f"{value:g}" if isinstance(value, float) else value
+            for name, value in context.items()
+        }
+        return _WORDS[kind].format(**plain)
     return item["msg"]
 
 

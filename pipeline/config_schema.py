@@ -5,6 +5,7 @@ Descriptions are what `docs/configuration.md` is made of; names carry their unit
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -212,6 +213,11 @@ class Llm(Section):
         if self.provider != "auto":
             return self.provider
         return "openai" if self.base_url or self.api_key else "local"
+
+    @property
+    def shown_url(self) -> str | None:
+        """`base_url` for people to see: without the user name and password that it may hold."""
+        return self.base_url and re.sub(r"//[^/]*@", "//", self.base_url)
 
     @field_validator("base_url")
     @classmethod

@@ -102,14 +102,14 @@ def _is_duplexd(host: str, port: int) -> bool:
 def llm_fact(config: Config) -> LlmFact:
     """Asks the LLM's server for its models."""
     url = (config.llm.base_url or _OPENAI).rstrip("/")
+    shown = (config.llm.shown_url or _OPENAI).rstrip("/")
     key = config.llm.api_key
     headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
     try:
-        shown = str(httpx.URL(url).copy_with(userinfo=b""))
         with httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True) as client:
             response = client.get(f"{url}/models", headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeEncodeError) as error:
-        return LlmFact(url=url, error=str(error) or type(error).__name__)
+        return LlmFact(url=shown, error=str(error) or type(error).__name__)
     return LlmFact(url=shown, status=response.status_code, models=_listed(response))
 
 

@@ -16,15 +16,7 @@ from services.asr.base import AsrEngine
 from services.llm.client import make_client, probe, warm
 from services.llm.local import LocalLlm, choose_model
 from services.models.store import ModelStore
-from services.scripted.spec import (
-    INSTANT,
-    AsrSpec,
-    LlmSpec,
-    ScriptedSpec,
-    ScriptedTexts,
-    TtsSpec,
-    parse_spec,
-)
+from services.scripted.spec import AsrSpec, LlmSpec, TtsSpec
 from services.vad.base import VadEngine
 from tts_engine.engine import SpeechEngine
 from tts_engine.errors import DuplexdError
@@ -115,8 +107,8 @@ class EngineRoom:
         if asr.provider == "scripted":
             from services.scripted.asr import ScriptedAsr
 
-            spec = self._scripted().asr or AsrSpec()
-            return ScriptedAsr(delay_s=spec.final_s, texts=self._texts())
+            spec = self._config.scripted.delays.asr or AsrSpec()
+            return ScriptedAsr(delay_s=spec.final_s, texts=self._config.scripted.texts)
         from services.asr.whisper import WhisperEngine
 
         partials = asr.partials == "on" or (
@@ -137,7 +129,7 @@ class EngineRoom:
         if tts.provider == "scripted":
             from services.scripted.tts import ScriptedVoice
 
-            spec = self._scripted().tts or TtsSpec()
+            spec = self._config.scripted.delays.tts or TtsSpec()
             return ScriptedVoice(first_chunk_s=spec.first_chunk_s, rate=spec.rate)
         from tts_engine.kokoro.engine import KokoroEngine
 
@@ -149,11 +141,11 @@ class EngineRoom:
         if llm.engine == "scripted":
             from services.scripted.llm import scripted_client
 
-            spec = self._scripted().llm or LlmSpec()
+            spec = self._config.scripted.delays.llm or LlmSpec()
             client = scripted_client(
                 first_token_s=spec.first_token_s,
                 tokens_per_s=spec.tokens_per_s,
-                texts=self._texts(),
+                texts=self._config.scripted.texts,
             )
             self.brain = Brain(client=client, model="scripted")
         elif llm.engine == "local":
@@ -179,23 +171,12 @@ class EngineRoom:
         local = LocalLlm(
             model_path=path,
             threads=self.budget.llm,
-            context=settings.context,
+            context=settings.context * settings.parallel,
             parallel=settings.parallel,
         )
         await local.start()
         client = make_client(base_url=local.base_url, api_key=local.api_key)
         self.brain = Brain(client=client, model=local.model, local=local)
-
-    def _scripted(self) -> ScriptedSpec:
-        spec = self._config.scripted.spec
-        return parse_spec(f"scripted:{spec}") if spec else INSTANT
-
-    def _texts(self) -> ScriptedTexts:
-        scripted = self._config.scripted
-        replies = list(scripted.replies)
-        if scripted.transcripts:
-            return ScriptedTexts(transcripts=list(scripted.transcripts), replies=replies)
-        return ScriptedTexts(replies=replies)
 
 
 def _first(failed: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -40,6 +40,7 @@ from pipeline.pacing import PlaybackClock
 from services.answer import CLAUSE, MARKS, REVISION
 from services.face import Sink
 from services.revision import RevisionBoard, Verdict
+from tts_engine.engine import Mark
 from tts_engine.text.clause import Clause
 
 #: frames that are later than this count as late, seconds
@@ -102,12 +103,13 @@ class Mouth(FrameProcessor):
         self._ahead_ms = ahead_s * 1000
         self._frame_bytes = self._profile.sample_rate * self._profile.frame_ms // 1000 * 2
         self._queue: deque[tuple[int, Frame]] = deque()
-        self._queued_ms = 0.0
+        self._made_revision = 0
+        self._made_ms = 0.0
         self._answer: _Answer | None = None
         self._last: tuple[int, SpokenText] | None = None
         self._heard: Heard | None = None
         self._sleeper: asyncio.Future[None] | None = None
-        self._room: asyncio.Future[None] | None = None
+        self._playing: asyncio.Future[None] | None = None
         self._pacer: asyncio.Task[None] | None = None
         self.late_frames = 0
         self.sent_frames = 0
@@ -130,7 +132,6 @@ class Mouth(FrameProcessor):
             return None
         self._heard = self._measure(answer)
         self._last = (answer.revision, answer.text)
-        self._make_room()
         self.wake()
         return self._heard
 
@@ -141,12 +142,26 @@ class Mouth(FrameProcessor):
                 return known[1].heard(played_ms)
         return None
 
-    async def wait(self) -> None:
+    def made(self, revision: int, length_ms: float) -> None:
+        """Synthesis has made audio that may still be on its way here."""
+        if revision != self._made_revision:
+            self._made_revision, self._made_ms = revision, 0.0
+        self._made_ms += length_ms
+
+    async def wait(self, revision: int) -> None:
         """Back-pressure for synthesis: returns when less than `ahead_s` is still to be played."""
-        while self._ahead() > self._ahead_ms:
-            if self._room is None or self._room.done():
-                self._room = asyncio.get_running_loop().create_future()
-            await self._room
+        while self._board.alive(revision) and self._made_revision == revision:
+            answer = self._answer
+            playing = answer is not None and answer.revision == revision and answer.clock.started
+            played = answer.clock.played_ms(time.monotonic()) if answer and playing else 0.0
+            excess = self._made_ms - played - self._ahead_ms
+            if excess <= 0:
+                return
+            if playing:
+                await asyncio.sleep(excess / 1000)
+            else:
+                self._playing = asyncio.get_running_loop().create_future()
+                await self._playing
 
     # --- frames ------------------------------------------------------------------------------
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
@@ -165,9 +180,9 @@ class Mouth(FrameProcessor):
             await self.push_frame(frame, direction)
         elif isinstance(frame, SystemFrame):
             await self.push_frame(frame, direction)
-        elif isinstance(
-            frame, TTSStartedFrame | TTSStoppedFrame | AggregatedTextFrame | TurnCommitFrame
-        ):
+        elif isinstance(frame, TTSStartedFrame | TTSStoppedFrame | TurnCommitFrame):
+            pass
+        elif isinstance(frame, AggregatedTextFrame) and not frame.skip_tts:
             # Texts of the voice say what was made; only the play head says what was heard.
             pass
         else:
@@ -181,12 +196,7 @@ class Mouth(FrameProcessor):
             self._pacer = None
 
     def _put(self, frame: Frame) -> None:
-        revision = frame.metadata.get(REVISION, 0)
-        if isinstance(frame, TTSAudioRawFrame):
-            if not self._board.alive(revision):
-                return
-            self._queued_ms += _length_ms(frame)
-        self._queue.append((revision, frame))
+        self._queue.append((frame.metadata.get(REVISION, 0), frame))
         self.wake()
 
     async def _interrupted(self) -> None:
@@ -211,9 +221,7 @@ class Mouth(FrameProcessor):
 
     def _drop_dead(self) -> None:
         """Takes frames of dead revisions out of the queue; the others keep their order."""
-        kept = [(r, f) for r, f in self._queue if not r or self._board.alive(r)]
-        self._queue = deque(kept)
-        self._queued_ms = sum(_length_ms(f) for _, f in kept if isinstance(f, TTSAudioRawFrame))
+        self._queue = deque((r, f) for r, f in self._queue if not r or self._board.alive(r))
 
     # --- the pacer ---------------------------------------------------------------------------
     async def _pace(self) -> None:
@@ -228,9 +236,11 @@ class Mouth(FrameProcessor):
                 continue
             self._queue.popleft()
             if isinstance(frame, TTSAudioRawFrame):
-                self._queued_ms -= _length_ms(frame)
                 if verdict is Verdict.PASS:
                     await self._play(revision, frame)
+            elif isinstance(frame, AggregatedTextFrame):
+                if verdict is Verdict.PASS:
+                    await self._show(revision, frame)
             elif isinstance(frame, LLMFullResponseEndFrame):
                 if verdict is Verdict.PASS:
                     await self._finish(revision, frame)
@@ -248,16 +258,29 @@ class Mouth(FrameProcessor):
             await self._send(answer, bytes(answer.rest))
             answer.rest.clear()
 
-    async def _play(self, revision: int, frame: TTSAudioRawFrame) -> None:
-        answer = self._answer
-        if answer is None or answer.revision != revision:
-            answer = self._answer = _Answer(revision, PlaybackClock(self._profile))
+    async def _take(self, revision: int, frame: Frame) -> _Answer:
+        """The answer that a frame belongs to; tells its text when a new clause begins."""
+        answer = self._current(revision)
         clause: Clause = frame.metadata[CLAUSE]
         if clause is not answer.clause:
             answer.clause = clause
             answer.text.begin(clause, at_ms=answer.taken_ms)
             if clause.raw:
                 await self._sink.text(revision, clause.raw)
+        return answer
+
+    def _current(self, revision: int) -> _Answer:
+        if self._answer is None or self._answer.revision != revision:
+            self._answer = _Answer(revision, PlaybackClock(self._profile))
+        return self._answer
+
+    async def _show(self, revision: int, frame: AggregatedTextFrame) -> None:
+        """A clause that is read and not spoken."""
+        answer = await self._take(revision, frame)
+        answer.text.mark((Mark(0, len(frame.text)),), sample_rate=self._profile.sample_rate)
+
+    async def _play(self, revision: int, frame: TTSAudioRawFrame) -> None:
+        answer = await self._take(revision, frame)
         answer.text.mark(frame.metadata[MARKS], sample_rate=frame.sample_rate)
         answer.taken_ms += _length_ms(frame)
         answer.rest += self._resample(answer, frame)
@@ -294,8 +317,9 @@ class Mouth(FrameProcessor):
                 await self._sleep(None)
                 return False
             clock.sent(len(pcm) * 500 / self._profile.sample_rate)
-            self._make_room()
             if first:
+                if self._playing is not None and not self._playing.done():
+                    self._playing.set_result(None)
                 self._events.on_stamp(answer.revision, "sent", time.monotonic())
                 self._stamp_audible(answer)
                 answer.speaking = True
@@ -305,10 +329,7 @@ class Mouth(FrameProcessor):
 
     async def _finish(self, revision: int, frame: Frame) -> None:
         """The answer was made to its end: waits for the play head, then closes it."""
-        answer = self._answer
-        if answer is None or answer.revision != revision:
-            # Nothing to be heard: an empty or a failed answer.
-            answer = self._answer = _Answer(revision, PlaybackClock(self._profile))
+        answer = self._current(revision)  # a new one, if nothing was to be heard
         if answer.resampler is not None:
             tail = answer.resampler.resample_chunk(np.zeros(0, np.int16), last=True)
             answer.rest += tail.tobytes()
@@ -335,19 +356,8 @@ class Mouth(FrameProcessor):
     # --- measures ----------------------------------------------------------------------------
     def _measure(self, answer: _Answer) -> Heard:
         played = answer.clock.played_ms(time.monotonic())
-        text = answer.text.heard(played) if answer.clock.started else ""
+        text = answer.text.heard(played)
         return Heard(answer.revision, text, played, answer.speaking, answer.clock.underruns)
-
-    def _ahead(self) -> float:
-        """Milliseconds of audio made and not yet played."""
-        answer = self._answer
-        if answer is None:
-            return self._queued_ms
-        return self._queued_ms + answer.taken_ms - answer.clock.played_ms(time.monotonic())
-
-    def _make_room(self) -> None:
-        if self._room is not None and not self._room.done() and self._ahead() <= self._ahead_ms:
-            self._room.set_result(None)
 
     def _find_sound(self, answer: _Answer) -> None:
         """Finds the first audible sample of the answer, once."""

@@ -208,6 +208,7 @@ class Session:
             temperature=base.temperature if options.temperature is None else options.temperature,
             max_tokens=options.max_tokens or base.max_tokens,
         )
+        self._voice.speak = options.speak
         self._voice.voice = options.voice or self._settings.voice
         self._voice.speed = options.speed or self._settings.speed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,9 @@ from pipeline.commands.options import (
     TtsName,
     configured,
 )
+
+if TYPE_CHECKING:
+    from pipeline.config import Config
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Show the configuration in force."
@@ -59,12 +62,8 @@ def docs(
         raise DuplexdError(f"{output} cannot be written: {error.strerror}") from error
 
 
-def shown(config: Any) -> dict[str, Any]:
+def shown(config: Config) -> dict[str, Any]:
     """A configuration as plain data, without its secrets."""
-    import httpx
-
     values: dict[str, Any] = config.model_dump(mode="json")
-    url = values["llm"]["base_url"]
-    if url and (address := httpx.URL(url)).password:
-        values["llm"]["base_url"] = str(address.copy_with(password="**********"))
+    values["llm"]["base_url"] = config.llm.shown_url
     return values

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pipeline.config import Config
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 @app.command(epilog="Example: run.py talk --say 今天天气怎么样？ --out talk.wav")

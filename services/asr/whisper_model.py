@@ -32,15 +32,19 @@ class Decoder(Protocol):
 
     def encode(self, mel: Mel) -> Any:
         """Encodes a (80, frames) spectrogram; the result goes to the other two."""
+        ...
 
     def detect(self, encoded: Any) -> str:
         """The language spoken, as a code like "zh"."""
+        ...
 
     def generate(self, encoded: Any, *, language: str, beam: int, max_tokens: int) -> Hypothesis:
         """The text of an encoded window, of at most `max_tokens` tokens."""
+        ...
 
     def close(self) -> None:
         """Releases the model."""
+        ...
 
 
 class CTranslate2Decoder:
@@ -90,12 +94,13 @@ class CTranslate2Decoder:
     def _prompt(self, language: str) -> list[int]:
         tokens = ("<|startoftranscript|>", f"<|{language}|>", "<|transcribe|>", "<|notimestamps|>")
         ids = [self._tokenizer.token_to_id(token) for token in tokens]
-        if None in ids:
+        known = [token_id for token_id in ids if token_id is not None]
+        if len(known) < len(tokens):
             raise EngineFailed(
                 f"The recogniser's model does not know the language {language!r}",
                 mend="Choose among Whisper's language codes, as zh and en",
             )
-        return ids
+        return known
 
     def encode(self, mel: Mel) -> Any:
         """See Decoder."""

@@ -33,7 +33,7 @@ TAIL_S = 3.0
 #: window and padding of the second opinion on a text that repeats itself
 SECOND_WINDOW_S = 16.0
 #: level of the loudest bin, and of the padding: a faint room, which erred least
-LOUDEST, PADDING = 1.2, -0.4
+LOUDEST, PADDING = 1.2, -0.2
 SECOND_PADDING = LOUDEST - 2.0
 #: below this, what looks like a subtitle is one; people's words are at about -0.2 to -0.5
 SUBTITLE_LOG_PROB = -0.6

@@ -24,13 +24,13 @@ from typing import Any
 #: prctl option of <sys/prctl.h>
 PR_SET_PDEATHSIG = 1
 #: prompt tokens decoded in one go. The server sees a cancelled request, and serves its other
-#: slots, only between two batches: 64 tokens are 1.4 s on one thread and cost 5 % of throughput
+#: slots, only between two batches: 64 tokens are 1.4 s on one thread and cost a tenth of throughput
 BATCH_TOKENS = 64
 #: cap of the server's store of evicted prompts; a token of a 0.5B model takes 12 KiB
 PROMPT_STORE_MIB = 256
 #: verbosity of the log: warnings and errors
 WARNINGS = 2
-#: each kept-alive connection holds a thread of the HTTP server while it is idle
+#: every request, also one that waits for a slot, holds a thread of the HTTP server
 HTTP_THREADS = 64
 
 

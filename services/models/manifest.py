@@ -222,15 +222,18 @@ def _line(root: Node | None, loc: Sequence[str | int]) -> int:
     """Line of the innermost node on the way `loc` that the text holds."""
     node, line = root, 1
     for step in loc:
-        if isinstance(node, MappingNode):
-            pair = next((pair for pair in node.value if pair[0].value == step), None)
-            if pair is None:
-                break
-            line, node = pair[0].start_mark.line + 1, pair[1]
-        elif isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
-            node = node.value[step]
-            line = node.start_mark.line + 1
+        if (found := _children(node).get(step)) is None:
+            break
+        line, node = found
     return line
+
+
+def _children(node: Node | None) -> dict[str | int, tuple[int, Node]]:
+    """What a node holds, by key or index, with the lines."""
+    if isinstance(node, MappingNode):
+        return {key.value: (key.start_mark.line + 1, value) for key, value in node.value}
+    items: list[Node] = node.value if isinstance(node, SequenceNode) else []
+    return {index: (item.start_mark.line + 1, item) for index, item in enumerate(items)}
 
 
 def _repeated_key(node: Node | None) -> tuple[str, int] | None:

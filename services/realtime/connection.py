@@ -46,12 +46,19 @@ class RealtimeConnection(Sink):
 
     Parameters:
         socket: not yet accepted.
+        profile: how audio is paced; its rate must be 24 kHz, the protocol's.
         boot_id: see RealtimeCore.
     """
 
-    profile = PacingProfile(sample_rate=24_000, frame_ms=20)
-
-    def __init__(self, *, socket: WebSocket, context: FaceContext, boot_id: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        socket: WebSocket,
+        context: FaceContext,
+        profile: PacingProfile,
+        boot_id: str = "",
+    ) -> None:
+        self.profile = profile
         self._socket = socket
         self._context = context
         self._boot_id = boot_id
@@ -184,7 +191,8 @@ class RealtimeConnection(Sink):
             self._post(self._core.updated(action))
 
     async def _refuse(self, action: Refuse) -> None:
-        logger.debug("{}: refused: {}", self._conversation.id, action.error)
+        # repr: what a client sent may not be encodable
+        logger.debug("{}: refused: {!r}", self._conversation.id, action.error.message)
         self._context.on_error(action.error)
         await self._writer.put(action.text)
 

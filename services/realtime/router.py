@@ -6,14 +6,18 @@ from pathlib import Path
 
 from fastapi import APIRouter, WebSocket
 
-from services.face import FaceContext
+from services.face import FaceContext, PacingProfile
 from services.realtime.connection import RealtimeConnection
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def make_router(context: FaceContext) -> APIRouter:
+def make_router(context: FaceContext, profile: PacingProfile | None = None) -> APIRouter:
     """`WS /v1/realtime`.
+
+    Args:
+        context: what every face is given.
+        profile: how audio is paced, at the protocol's 24 kHz; None for the defaults.
 
     Serve it with `uvicorn.Config(ws=FaceWebSocketProtocol, ws_per_message_deflate=False)`; with
     another WebSocket implementation it works, and cannot drop a client that does not read.
@@ -23,7 +27,10 @@ def make_router(context: FaceContext) -> APIRouter:
 
     @router.websocket("/v1/realtime")
     async def realtime(socket: WebSocket) -> None:
-        await RealtimeConnection(socket=socket, context=context, boot_id=boot_id).serve()
+        connection = RealtimeConnection(
+            socket=socket, context=context, profile=profile or PacingProfile(), boot_id=boot_id
+        )
+        await connection.serve()
 
     return router
 

@@ -48,11 +48,11 @@ class SocketWriter:
         self._on_failure = on_failure
         self._queue: asyncio.Queue[_Message | None] = asyncio.Queue(_LIMIT)
         self._loop = asyncio.get_running_loop()
-        self._failed = False
+        self._over = False
 
     def post(self, text: str) -> None:
-        """Queues a message. After a failure it goes nowhere."""
-        if self._failed:
+        """Queues a message. After the end it goes nowhere."""
+        if self._over:
             return
         try:
             self._queue.put_nowait(self._message(text))
@@ -61,7 +61,7 @@ class SocketWriter:
 
     async def put(self, text: str) -> None:
         """Queues a message, and waits while the queue is full."""
-        if not self._failed:
+        if not self._over:
             await self._queue.put(self._message(text))
 
     async def send(self, text: str) -> None:
@@ -70,13 +70,13 @@ class SocketWriter:
         Raises:
             ConnectionError: the client is gone, or did not take it in time.
         """
-        if self._failed:
+        if self._over:
             raise ConnectionError("the client is gone")
         message = self._message(text)
         message.sent = self._loop.create_future()
         await self._queue.put(message)
-        # sending may have failed while this waited for room; nobody would resolve it then
-        if self._failed:
+        # the end may have come while this waited for room; nobody would resolve it then
+        if self._over:
             raise ConnectionError("the client is gone")
         await message.sent
 
@@ -94,10 +94,12 @@ class SocketWriter:
                 return
             if message.sent is not None and not message.sent.done():
                 message.sent.set_result(None)
+        if not self._over:
+            self._end(None)
 
     async def finish(self) -> None:
         """What was queued is the last."""
-        if not self._failed:
+        if not self._over:
             await self._queue.put(None)
 
     def abandon(self) -> None:
@@ -108,16 +110,20 @@ class SocketWriter:
         return _Message(text, self._loop.time() + self._timeout_s)
 
     def _fail(self, error: TimedOut | None, message: _Message | None = None) -> None:
-        if self._failed:
-            return
-        self._failed = True
+        if not self._over:
+            self._end(message)
+            # `run` may be waiting for a message
+            self._queue.put_nowait(None)
+            self._on_failure(error)
+
+    def _end(self, message: _Message | None) -> None:
+        """Tells everybody who waits for the socket that it takes no more."""
+        self._over = True
         while True:
             if message is not None and message.sent is not None and not message.sent.done():
                 message.sent.set_exception(ConnectionError("the client is gone"))
-            # taking messages out wakes those that wait for room, and their message follows here
+            # taking messages out wakes those that wait for room; they look at _over then
             try:
                 message = self._queue.get_nowait()
             except asyncio.QueueEmpty:
-                break
-        self._queue.put_nowait(None)
-        self._on_failure(error)
+                return

@@ -14,10 +14,10 @@ from pipecat.frames.frames import (
 )
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.utils.text.base_text_aggregator import TextType
-from tts_engine.text.stream import ClauseStream
 
 from services.answer import CLAUSE, REVISION, AnswerEvents
 from tts_engine.text.clause import Clause
+from tts_engine.text.stream import ClauseStream
 
 
 class ClauseProcessor(FrameProcessor):

@@ -23,8 +23,13 @@ from tts_engine.text.clause import Clause
 class LookAhead(Protocol):
     """Back-pressure from the play head to synthesis."""
 
-    async def wait(self) -> None:
-        """Returns when little enough audio lies ahead of the play head."""
+    def made(self, revision: int, length_ms: float) -> None:
+        """Audio of the revision was made."""
+        ...
+
+    async def wait(self, revision: int) -> None:
+        """Returns when little enough of it lies ahead of the play head."""
+        ...
 
 
 class VoiceService(TTSService):
@@ -55,6 +60,7 @@ class VoiceService(TTSService):
         self._board = board
         self._ahead = ahead
         self._events = events
+        self.speak = True
         self.voice = voice
         self.speed = speed
         self._clause_timeout_s = clause_timeout_s
@@ -67,6 +73,8 @@ class VoiceService(TTSService):
             revision = frame.metadata.get(REVISION, 0)
             if not self._board.alive(revision):
                 return
+            if not self.speak:
+                frame.skip_tts = True  # pipecat passes it on; the mouth takes it as heard
             # `run_tts` is told the text only; frames are handled one at a time, so this holds.
             self._clause, self._clause_revision = frame.metadata[CLAUSE], revision
         await super().process_frame(frame, direction)
@@ -82,12 +90,13 @@ class VoiceService(TTSService):
                 )
             ) as chunks:
                 while self._board.alive(revision):
-                    await self._ahead.wait()
+                    await self._ahead.wait(revision)
                     async with asyncio.timeout(self._clause_timeout_s):
                         chunk = await anext(chunks, None)
                     if chunk is None:
                         return
                     self._events.on_stamp(revision, "chunk", time.monotonic())
+                    self._ahead.made(revision, len(chunk.pcm) * 500 / self._engine.sample_rate)
                     frame = TTSAudioRawFrame(
                         chunk.pcm, self._engine.sample_rate, 1, context_id=context_id
                     )
@@ -102,6 +111,15 @@ class VoiceService(TTSService):
             self._fail(revision, error)
         except Exception as error:
             self._fail(revision, EngineFailed(f"The voice failed: {error!r}"))
+
+    async def flush_audio(self, context_id: str | None = None) -> None:
+        """Closes the answer's audio context.
+
+        pipecat closes it by itself only if the last clause gave audio; otherwise what follows,
+        the end of the answer first of all, would wait behind it for ever.
+        """
+        if context_id and self.audio_context_available(context_id):
+            await self.remove_audio_context(context_id)
 
     def _fail(self, revision: int, error: DuplexdError) -> None:
         self._events.on_failure(revision, error)

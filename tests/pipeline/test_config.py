@@ -1,4 +1,4 @@
-"""A configuration is either right, or refused with the place, the key and what was probably meant."""
+"""A configuration is right, or refused with the place, the key and what was probably meant."""
 
 from __future__ import annotations
 
@@ -294,13 +294,12 @@ _VALUES = st.recursive(
 _SECTIONS = st.sampled_from([*Config.model_fields]) | st.text(max_size=5)
 
 
-def loads_or_refuses(file: Path) -> None:
+def outcome(file: Path | None, *overrides: str) -> str:
+    """What loading came to; anything but a Config or a ConfigError is raised."""
     try:
-        config = load(file)
+        return "loaded" if isinstance(load(file, *overrides), Config) else "nothing"
     except ConfigError as error:
-        assert error.message
-    else:
-        assert isinstance(config, Config)
+        return "refused" if error.message else "refused without a word"
 
 
 @given(data=st.dictionaries(_SECTIONS, _VALUES, max_size=4))
@@ -309,7 +308,7 @@ def loads_or_refuses(file: Path) -> None:
 )
 def test_any_mapping_loads_or_is_refused(file: Path, data: dict[str, Any]) -> None:
     file.write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
-    loads_or_refuses(file)
+    assert outcome(file) in ("loaded", "refused")
 
 
 @given(text=st.text(alphabet="ab: \n-[]{}'\"#&*!|>%@`\t,?~0.\ud7ff", max_size=40))
@@ -318,7 +317,7 @@ def test_any_mapping_loads_or_is_refused(file: Path, data: dict[str, Any]) -> No
 )
 def test_any_text_loads_or_is_refused(file: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8")
-    loads_or_refuses(file)
+    assert outcome(file) in ("loaded", "refused")
 
 
 @given(data=st.binary(max_size=30))
@@ -327,13 +326,10 @@ def test_any_text_loads_or_is_refused(file: Path, text: str) -> None:
 )
 def test_any_bytes_load_or_are_refused(file: Path, data: bytes) -> None:
     file.write_bytes(data)
-    loads_or_refuses(file)
+    assert outcome(file) in ("loaded", "refused")
 
 
 @given(text=st.text(max_size=20))
 @settings(max_examples=60, deadline=None)
 def test_any_override_loads_or_is_refused(text: str) -> None:
-    try:
-        load(None, f"llm.model={text}")
-    except ConfigError as error:
-        assert error.message
+    assert outcome(None, f"llm.model={text}") in ("loaded", "refused")

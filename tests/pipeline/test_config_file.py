@@ -74,6 +74,8 @@ def test_lines_of_keys_and_items() -> None:
         ("? [1]\n: 2", "f:1: a key must be text"),
         ("a: !!int 3", "f:1: the tag !!int is not supported"),
         ("a: !own {b: 1}", "f:1: the tag !own is not supported"),
+        ('a: "\\ud800"', "f:1: text with half a character"),
+        ('"\\udfff": 1', "f:1: text with half a character"),
         ("\x00", "f: not valid YAML: unacceptable character"),
         ("[" * 3000, "f: nested too deeply"),
         (f"a: {'9' * 5000}", "f:1: a number of 5000 digits"),

@@ -26,7 +26,7 @@ class FakeConversation:
         self.sink = sink
         self.options = options
         self.calls: list[tuple[Any, ...]] = []
-        self.heard = b""
+        self.heard = bytearray()
         self.arrivals: list[float] = []
         self.closed = asyncio.Event()
         self.over = asyncio.Event()

@@ -96,10 +96,13 @@ async def test_the_openai_client_holds_a_conversation(face: Face):
 async def test_the_openai_client_sees_that_the_daemon_is_full(face: Face):
     face.sessions.full()
     client = AsyncOpenAI(base_url=f"http://{face.address}/v1", api_key="none", max_retries=0)
-    async with client, asyncio.timeout(20):
-        async with client.realtime.connect(model="duplexd", max_retries=0) as connection:
-            event = await connection.recv()
-            assert event.type == "error"
-            assert event.error.code == "at_capacity"
-            with pytest.raises(Exception, match="1013"):
-                await connection.recv()
+    async with (
+        client,
+        asyncio.timeout(20),
+        client.realtime.connect(model="duplexd", max_retries=0) as connection,
+    ):
+        event = await connection.recv()
+        assert event.type == "error"
+        assert event.error.code == "at_capacity"
+        with pytest.raises(Exception, match="1013"):
+            await connection.recv()

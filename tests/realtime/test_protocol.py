@@ -42,12 +42,14 @@ class Wired:
             boot_id="boot",
         )
         self.events: list[dict[str, Any]] = []
+        self.ids: set[str] = set()
 
     def sent(self, texts: list[str] | str | None) -> list[dict[str, Any]]:
         texts = [texts] if isinstance(texts, str) else texts or []
         events = [check(json.loads(text)) for text in texts]
-        known = {event["event_id"] for event in self.events}
-        assert not known & {event["event_id"] for event in events}
+        for event in events:
+            assert event["event_id"] not in self.ids
+            self.ids.add(event["event_id"])
         self.events += events
         return events
 

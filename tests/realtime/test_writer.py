@@ -111,6 +111,23 @@ async def test_a_client_that_is_gone_is_told_to_every_sender():
     assert socket.failures == [None]
 
 
+async def test_after_the_end_nobody_waits():
+    socket = Socket()
+    writer = socket.writer()
+    writer.post("1")
+    await writer.finish()
+    late = asyncio.create_task(writer.send("2"))
+    await asyncio.sleep(0)
+    await writer.run()
+    with pytest.raises(ConnectionError):
+        await late
+    with pytest.raises(ConnectionError):
+        await writer.send("3")
+    writer.abandon()
+    assert socket.taken == ["1"]
+    assert socket.failures == []
+
+
 async def test_abandon_ends_the_writer_once():
     socket = Socket()
     writer = socket.writer()

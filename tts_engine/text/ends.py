@@ -18,14 +18,15 @@ OPENERS = frozenset("“‘「『（《(")
 CLOSERS = frozenset("”’」』）》)")
 
 #: Never at the end of a sentence.
-_TITLES = frozenset(
-    "mr mrs ms dr prof st jr sr gen gov rev hon capt sgt col lt mt vs e.g i.e eg ie cf viz approx "
-    "dept est ave blvd rd jan feb mar apr jun jul aug sep sept oct nov dec".split()
-)
-#: At the end of a sentence if a capital follows.
-_OFTEN_LAST = frozenset("a.m p.m am pm etc inc ltd co corp".split())
+_TITLES = """
+mr mrs ms dr prof st jr sr gen gov rev hon capt sgt col lt mt vs e.g i.e eg ie cf viz approx dept
+est ave blvd rd jan feb mar apr jun jul aug sep sept oct nov dec
+"""
+_NEVER_LAST = frozenset(_TITLES.split())
+#: At the end of a sentence if a capital follows; so are numbers ("1. open it 2. close it").
+_OFTEN_LAST = frozenset(["a.m", "p.m", "am", "pm", "etc", "inc", "ltd", "co", "corp"])
 #: At the end of a sentence unless a number follows.
-_BEFORE_NUMBERS = frozenset("no nos fig figs vol pp ch sec art".split())
+_BEFORE_NUMBERS = frozenset(["no", "nos", "fig", "figs", "vol", "pp", "ch", "sec", "art"])
 #: "Mrs", "approx", and nothing much longer.
 _LONGEST = 12
 
@@ -65,17 +66,17 @@ def _judge_stop(before: str, after: str, *, spaced: bool) -> Verdict:
         return Verdict.PART
     word = _last_word(before)
     lower = word.lower()
-    if lower in _TITLES or _is_initials(word) or _numbers_an_item(before, word):
+    if lower in _NEVER_LAST or _is_initials(word) or _numbers_an_item(before, word):
         return Verdict.PART
-    for words, ends in (
-        (_OFTEN_LAST, not (after.isascii() and after.islower()) and after not in _INSIDE),
-        (_BEFORE_NUMBERS, not after.isdigit()),
-    ):
-        if lower in words:
-            if after == " ":
-                return Verdict.LATER
-            return Verdict.END if ends else Verdict.PART
-    return Verdict.END
+    if lower in _BEFORE_NUMBERS:
+        goes_on = after.isdigit()
+    elif lower in _OFTEN_LAST or word.isdigit():
+        goes_on = (after.isascii() and after.islower()) or after in _INSIDE
+    else:
+        return Verdict.END
+    if after == " ":
+        return Verdict.LATER
+    return Verdict.PART if goes_on else Verdict.END
 
 
 #: After an abbreviation these go on with the sentence.
@@ -92,7 +93,7 @@ def _last_word(before: str) -> str:
 
 
 def _is_initials(word: str) -> bool:
-    """ "J" of "J. Smith", "U.S" of "U.S."; not the pronoun."""
+    """True for "J" of "J. Smith", "U.S" of "U.S."; not the pronoun."""
     if word.lower() in _OFTEN_LAST or word == "I":
         return False
     parts = word.split(".")
@@ -100,7 +101,7 @@ def _is_initials(word: str) -> bool:
 
 
 def _numbers_an_item(before: str, word: str) -> bool:
-    """ "1" of "1. Open the box": a short number with nothing of its sentence before it."""
+    """True for "1" of "1. Open the box": a short number with nothing of its sentence before it."""
     if not (word.isdigit() and len(word) <= 2):
         return False
     rest = before[: len(before) - len(word)].rstrip()

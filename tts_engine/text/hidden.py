@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-_BLOCKS = (
-    "think thinking thought reasoning tool_call tool_calls tool_response function_call".split()
-)
-#: A closing tag without its opening one (some chat templates open the block in the prompt) goes too.
+_NAMES = "think thinking thought reasoning tool_call tool_calls tool_response function_call"
+_BLOCKS = _NAMES.split()
+#: A closing tag without its opening one goes too: some chat templates open the block in the prompt.
 _TAGS = {f"<{name}>": f"</{name}>" for name in _BLOCKS} | {f"</{name}>": "" for name in _BLOCKS}
 _TAG_STARTS = frozenset(tag[:n] for tag in _TAGS for n in range(1, len(tag)))
 
-_KEYS = "name function tool tool_name tool_call tool_calls arguments parameters action".split()
+_FIRST = "name function tool tool_name tool_call tool_calls arguments parameters action"
+_KEYS = _FIRST.split()
 #: How a tool call in JSON begins, white space apart; a list of calls as well.
 _JSON = frozenset(f'{opening}"{key}":' for opening in ("{", "[{") for key in _KEYS)
 _JSON_STARTS = frozenset(start[:n] for start in _JSON for n in range(1, len(start)))

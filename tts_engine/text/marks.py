@@ -68,7 +68,7 @@ class MarkupFilter:
     def _plain(self) -> bool:
         return not (self._line_start or self._fence or self._url)
 
-    # --- the machine ------------------------------------------------------------------------
+    # --- the machine ----------------------------------------------------------------------------
     def _run(self) -> list[Piece]:
         while self._text:
             taken = self._step()
@@ -117,7 +117,7 @@ class MarkupFilter:
     def _waits(self, longest: int) -> bool:
         return not self._final and len(self._text) <= longest
 
-    # --- where a line or a table cell starts ------------------------------------------------
+    # --- where a line or a table cell starts ----------------------------------------------------
     def _at_line_start(self) -> int | None:
         if self._text[0] == "\n":
             return None
@@ -139,7 +139,7 @@ class MarkupFilter:
         self._cell = bool(self._last)
         return 1
 
-    # --- code ---------------------------------------------------------------------------------
+    # --- code -----------------------------------------------------------------------------------
     def _backtick(self) -> int:
         run = self._run_length()
         if run >= 3:
@@ -167,7 +167,7 @@ class MarkupFilter:
     def _run_length(self) -> int:
         return len(self._text) - len(self._text.lstrip(self._text[0]))
 
-    # --- emphasis, mathematics ----------------------------------------------------------------
+    # --- emphasis, mathematics ------------------------------------------------------------------
     def _star(self) -> int:
         if not self._last.isdigit():
             return 1
@@ -182,7 +182,8 @@ class MarkupFilter:
             return 0
         if run >= 2 and self._text[0] == "~":
             return run  # struck out
-        if self._text[1:2].isdigit():
+        following = self._text[1:2]
+        if following.isdigit() or (following == "-" and self._last.isdigit()):
             return self._emit("~")  # about, or a range
         return self._emit("，" if is_hanzi(self._last[:1] or " ") else " ", run)
 
@@ -228,32 +229,38 @@ class MarkupFilter:
         return self._emit(" ")
 
     def _bracket_end(self) -> int:
-        if p.LINK_OPEN.fullmatch(self._text) and self._waits(p.LONGEST_LINK):
+        if self._text.startswith("]("):
             close = self._closing_parenthesis(1)
-            if not close:
-                return 0
             target = self._text[1:close]
             if p.LINK_TARGET.fullmatch(target) and p.LINK_SIGN.search(target):
                 return close
+            if close:
+                return self._emit(" ")
+        if p.LINK_OPEN.fullmatch(self._text) and self._waits(p.LONGEST_LINK):
+            return 0
         return self._emit(" ")
 
     def _exclamation(self) -> int:
+        image = p.IMAGE_TEXT.match(self._text)
+        close = self._closing_parenthesis(image.end() - 1) if image else 0
+        if close:
+            return self._emit(" ", close)
         if p.IMAGE_OPEN.fullmatch(self._text) and self._waits(p.LONGEST_LINK):
-            bracket = self._text.find("](")
-            close = self._closing_parenthesis(bracket + 1) if bracket > 0 else 0
-            return self._emit(" ", close) if close else 0
+            return 0
         return self._emit("!")
 
     def _closing_parenthesis(self, start: int) -> int:
-        """The end of the parenthesis that opens at or after `start`; 0 for none."""
+        """The end of the parenthesis that opens at `start`; 0 for none yet."""
+        if ")" not in self._text:
+            return 0
         depth = 0
         for at in range(start, len(self._text)):
             depth += {"(": 1, ")": -1}.get(self._text[at], 0)
-            if depth <= 0 and self._text[at] == ")":
+            if not depth:
                 return at + 1
         return 0
 
-    # --- HTML -------------------------------------------------------------------------------------
+    # --- HTML -----------------------------------------------------------------------------------
     def _angle(self) -> int:
         may_grow = p.TAG_OPEN.fullmatch(self._text) or p.AUTO_LINK_OPEN.fullmatch(self._text)
         if may_grow and self._waits(p.LONGEST_TAG):
@@ -275,14 +282,14 @@ class MarkupFilter:
         if entity:
             plain = html.unescape(entity.group())
             if plain != entity.group():
-                folded = "".join(fold(c) for c in plain)
-                said = folded.replace(_INVISIBLE, " ").replace("\n", " ")
-                return self._emit(said, entity.end())
+                silent = (_INVISIBLE, "\n")
+                said = [" " if is_pictograph(c) or fold(c) in silent else fold(c) for c in plain]
+                return self._emit("".join(said), entity.end())
         elif p.ENTITY_OPEN.fullmatch(self._text) and not self._final:
             return 0
         return self._emit("&")
 
-    # --- words, addresses ---------------------------------------------------------------------------
+    # --- words, addresses -----------------------------------------------------------------------
     def _word(self) -> int:
         if p.SCHEME.match(self._text):
             return self._open_url()

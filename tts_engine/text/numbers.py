@@ -10,11 +10,11 @@ import re
 from tts_engine.text.rule import NUM, START, rule, words
 
 _DIGITS = "零一二三四五六七八九"
-_MONTHS = (
-    "January February March April May June July August September October November December"
-).split()
-_PARTS = "half third quarter fifth sixth seventh eighth ninth tenth".split()
-_ONES = "one two three four five six seven eight nine".split()
+_NAMES = "January February March April May June July August September October November December"
+_MONTHS = _NAMES.split()
+_PARTS = ["half", "third", "quarter", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
+_ONES = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+_PART_END = re.compile(r"[，。！？；、]|[,.;!?](?!\S)")
 _SEPARATORS = re.compile(r"[-. ()]+")
 
 
@@ -24,6 +24,13 @@ def spell(text: str, chinese: bool) -> str:
     if chinese:
         return "，".join("".join(_DIGITS[int(digit)] for digit in group) for group in groups)
     return ", ".join(" ".join(group) for group in groups)
+
+
+def in_equation(match: re.Match[str]) -> bool:
+    """True if the part of the sentence around a match has an equals sign."""
+    text = match.string
+    before = _PART_END.split(text[: match.start()])[-1]
+    return "=" in before + match[0] + _PART_END.split(text[match.end() :], maxsplit=1)[0]
 
 
 def _date(year: str, month: str, day: str, chinese: bool) -> str | None:
@@ -44,7 +51,7 @@ def _version(match: re.Match[str], chinese: bool) -> str:
 
 
 def _range(match: re.Match[str], chinese: bool) -> str | None:
-    if "=" in match.string:
+    if in_equation(match):
         return None  # a minus
     return "到" if chinese else " to "
 
@@ -85,7 +92,7 @@ def _percent(match: re.Match[str], chinese: bool) -> str:
 
 def _fraction(match: re.Match[str], chinese: bool) -> str | None:
     above, below = int(match[1]), int(match[2])
-    if above >= below or "=" in match.string:
+    if above >= below or in_equation(match):
         return None
     if chinese:
         return f"{'十' if below == 10 else _DIGITS[below]}分之{_DIGITS[above]}"
@@ -93,7 +100,7 @@ def _fraction(match: re.Match[str], chinese: bool) -> str | None:
     return f"{_ONES[above - 1]} {part}{'' if above == 1 else 's'}"
 
 
-_AFTER_RANGE = r"(?=[$¥€£]?[0-9]+(?:[.:：][0-9]+)*(?![0-9A-Za-z]*-[0-9]))"
+_AFTER_RANGE = r"(?=[$¥€£]?-?[0-9]+(?:[.:：][0-9]+)*(?![0-9A-Za-z]*-[0-9]))"
 _RANGE_UNIT = r"(?:\s?(?:%|℃|℉|°[CF]?|[年月日号点分元度]|[A-Za-z]{1,3}))?"
 _HOUR = r"(?P<h>[01]?[0-9]|2[0-4])"
 
@@ -138,7 +145,7 @@ NUMBER_RULES = (
         lambda m, zh: spell(m[0], zh),
     ),
     rule(
-        rf"(?<![A-Za-z0-9.\-])[0-9]+(?:[.:：][0-9]+)*{_RANGE_UNIT}"
+        rf"(?<![A-Za-z0-9.])(?<![A-Za-z0-9]-)[0-9]+(?:[.:：][0-9]+)*{_RANGE_UNIT}"
         rf"(?P<to>\s?(?:-{{1,2}}|–|—{{1,2}}|~|～)\s?){_AFTER_RANGE}",
         _range,
         "to",
@@ -158,19 +165,28 @@ NUMBER_RULES = (
         _percent,
     ),
     rule(r"(?<![0-9A-Za-z./])([1-9])/([2-9]|10)(?![0-9A-Za-z/])", _fraction),
+    # 8.5/10
+    rule(
+        rf"(?<![0-9A-Za-z./])(?P<n>{NUM})/(?P<of>100?)(?![0-9A-Za-z/])",
+        lambda m, zh: (
+            None
+            if in_equation(m)
+            else (f"{m['of']}分之{m['n']}" if zh else f"{m['n']} out of {m['of']}")
+        ),
+    ),
 )
 
 #: These come after units and money have their words.
 SIGN_RULES = (
     rule(
         r"(?<=[0-9)])\s?-\s?(?=[0-9(])",
-        lambda m, zh: ("减" if zh else " minus ") if "=" in m.string else None,
+        lambda m, zh: ("减" if zh else " minus ") if in_equation(m) else None,
     ),
     rule(
         r"(?<=[0-9)])\s?/\s?(?=[0-9(])",
-        lambda m, zh: ("除以" if zh else " divided by ") if "=" in m.string else None,
+        lambda m, zh: ("除以" if zh else " divided by ") if in_equation(m) else None,
     ),
-    words(rf"(?<![0-9A-Za-z)）])-(?={NUM}\s?(?:摄氏度|华氏度|度))", "零下", "minus "),
+    words(rf"(?<![0-9A-Za-z)）])-(?={NUM}(?:到-?{NUM})?\s?(?:摄氏度|华氏度|度))", "零下", "minus "),
     words(r"(?<![0-9A-Za-z)）])-(?=[0-9])", "负", "minus "),
     words(r"[~～](?=[0-9])", "约", "about "),
 )

@@ -51,9 +51,8 @@ AUTO_LINK = re.compile(r"<(?:[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]*|[^\s<>@]+@[^\s<>@]
 AUTO_LINK_OPEN = re.compile(r"<[A-Za-z0-9_.+\-@]*(?::[^\s<>]*)?")
 LONGEST_TAG = 200
 #: Tags that stand between lines.
-BREAKING_TAGS = frozenset(
-    "br p div li ul ol tr table hr h1 h2 h3 h4 h5 h6 section article blockquote pre".split()
-)
+_BREAKING = "br p div li ul ol tr table hr h1 h2 h3 h4 h5 h6 section article blockquote pre"
+BREAKING_TAGS = frozenset(_BREAKING.split())
 
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 ENTITY_OPEN = re.compile(r"&(?:#?[0-9A-Za-z]{0,12})?")
@@ -65,6 +64,7 @@ LINK_TARGET = re.compile(rf"""\(\s*(?:<[^<>\n]*>|{_ADDRESS})(?:\s+(?:"[^"\n]*"|'
 _TARGET_OPEN = rf"""\](?:\(\s*(?:<[^<>\n]*>?|{_ADDRESS})(?:[ ]+(?:["'][^\n]*)?)?)?"""
 LINK_OPEN = re.compile(_TARGET_OPEN)
 IMAGE_OPEN = re.compile(rf"!(?:\[[^\]\n]*(?:{_TARGET_OPEN})?)?")
+IMAGE_TEXT = re.compile(r"!\[[^\]\n]*\]\(")
 LINK_SIGN = re.compile(r"[./#:@]|^\(\s*\)$")
 LONGEST_LINK = 500
 

@@ -12,7 +12,7 @@ class Piece(NamedTuple):
     """What the markup stage hands to the segmenter.
 
     Parameters:
-        char: one character of spoken text ("\\n" ends a clause), or empty for a style.
+        char: one character of spoken text (a newline ends a clause), or empty for a style.
         end: length of the prefix of the raw answer that the character completes.
         style: with an empty `char`: how to speak from here on.
     """
@@ -40,10 +40,6 @@ class Spans:
     def begin(self, index: int) -> int:
         """The raw offset at which the character at `index` begins."""
         return self.ends[index - 1] if index else self.start
-
-    def cut(self, first: int, last: int) -> Spans:
-        """The characters from `first` up to `last`; the raw offsets stay as they are."""
-        return Spans(text=self.text[first:last], ends=self.ends[first:last], start=self.start)
 
     def sub(
         self,

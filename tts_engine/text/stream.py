@@ -92,8 +92,8 @@ class ClauseStream:
     def _keep(self, char: str, clauses: list[Clause]) -> None:
         self._raw.append(char)
         for piece in self._markup.feed(char):
-            for cut in self._segmenter.feed(piece):
-                clauses.append(self._clause(cut, cut.spans.ends[-1]))
+            cuts = self._segmenter.feed(piece)
+            clauses += [self._clause(cut, cut.spans.ends[-1]) for cut in cuts]
 
     def _clause(self, cut: Cut, end: int) -> Clause:
         spans, self._language = put_into_words(cut.spans, self._language)

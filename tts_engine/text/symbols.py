@@ -40,7 +40,8 @@ def _sign(match: re.Match[str], chinese: bool) -> str:
     left = match.string[match.start() - 1 : match.start()]
     right = match.string[match.end() : match.end() + 1]
     joined = [bool(side) and (side.isalnum() or side in ")(（）") for side in (left, right)]
-    if not (all(joined) if sign in _BETWEEN else any(joined)):
+    comparable = sign not in "<>" or is_ascii_alnum(left) or is_ascii_alnum(right)
+    if not (comparable and (all(joined) if sign in _BETWEEN else any(joined))):
         return " "
     return _SIGNS[sign][0 if chinese else 1]
 

@@ -151,12 +151,14 @@ UNIT_RULES: tuple[Rule, ...] = (
         rf"{START}(?P<n>{NUM})\s?(?P<scale>{_SCALE})?\s?(?P<money>{_CODES})(?![A-Za-z])",
         _money,
     ),
+    words(r"(?<=[0-9])h(?=[0-9]{1,2}\s?min)", "小时", " hours "),
     rule(rf"{START}(?P<n>{NUM})\s?(?P<unit>{_ALTERNATIVES})(?![A-Za-z0-9²³])", _unit, "unit"),
     # 5元/kg
     rule(
         rf"(?<=[\u4e00-\u9fff])/(?P<unit>{_ALTERNATIVES})(?![A-Za-z0-9])",
         lambda m, _: f"每{_TABLE[m['unit']][0]}",
     ),
+    words(r"(?<=[元次人个米里斤克字])/(?=[\u4e00-\u9fff])", "每", "每"),
     words(r"(?<=[0-9])\s?s(?![A-Za-z0-9])", "秒", "s"),
     words(r"℃|°C", "摄氏度", "degrees Celsius"),
     words(r"℉|°F", "华氏度", "degrees Fahrenheit"),

@@ -17,7 +17,7 @@ Language = Literal["zh", "en"]
 _RULES = (*NUMBER_RULES, *UNIT_RULES, *SIGN_RULES, *SYMBOL_RULES)
 #: Text without any of these has nothing to rewrite.
 _NEEDED = re.compile(r"[0-9+×÷=≈≠≤≥<>±→&@#½⅓⅔¼¾²³^*°℃℉/]|[A-Za-z]\.[A-Za-z]")
-_LATIN_WORD = re.compile(r"[A-Za-z]{2,}")
+_LATIN_WORD = re.compile(r"(?<![0-9A-Za-z])[A-Za-z]{2,}")  # not the "km" of "3km"
 
 
 def put_into_words(spans: Spans, language: Language) -> tuple[Spans, Language]:

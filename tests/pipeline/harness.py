@@ -1,0 +1,234 @@
+"""A conversation on scripted engines, with a sink that remembers and a microphone in real time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.ear import EarSettings
+from pipeline.latency import TurnReport
+from pipeline.session import Engines, Session, SessionSettings
+from pipeline.turns.state import TurnSettings
+from services.face import Outcome, PacingProfile, SessionOptions, Sink
+from services.llm.service import AnswerSettings
+from services.scripted.asr import ScriptedAsr
+from services.scripted.llm import ScriptedOpenAI, scripted_client
+from services.scripted.spec import ScriptedTexts
+from services.scripted.speech import synthetic_speech
+from services.scripted.tts import ScriptedVoice
+from services.vad.energy import EnergyVad
+from tts_engine.errors import DuplexdError
+
+#: samples of a microphone frame: 20 ms at 16 kHz
+FRAME = 320
+
+
+class RecordingSink(Sink):
+    """Remembers everything in order; `wait` wakes when something new satisfies a condition."""
+
+    def __init__(self, profile: PacingProfile | None = None) -> None:
+        self.profile = profile or PacingProfile()
+        self.calls: list[tuple[Any, ...]] = []
+        self.pcm: dict[int, bytearray] = {}
+        self.sent_at: dict[int, list[float]] = {}
+        self.gone = False
+        self.fail_on = ""
+        self._news = asyncio.Condition()
+
+    def of(self, name: str) -> list[tuple[Any, ...]]:
+        return [call[1:] for call in self.calls if call[0] == name]
+
+    async def wait(self, name: str, count: int = 1, timeout_s: float = 20.0) -> tuple[Any, ...]:
+        """Waits for the count-th call of a method; returns its arguments."""
+        async with asyncio.timeout(timeout_s), self._news:
+            await self._news.wait_for(lambda: len(self.of(name)) >= count)
+        return self.of(name)[count - 1]
+
+    async def wait_audio(self, revision: int, ms: float, timeout_s: float = 20.0) -> None:
+        size = int(ms * self.profile.sample_rate / 1000) * 2
+        async with asyncio.timeout(timeout_s), self._news:
+            await self._news.wait_for(lambda: len(self.pcm.get(revision, b"")) >= size)
+
+    async def _note(self, *call: Any) -> None:
+        if call[0] == self.fail_on:
+            raise RuntimeError("a face failed")
+        self.calls.append(call)
+        async with self._news:
+            self._news.notify_all()
+
+    async def begin(self, revision: int) -> None:
+        await self._note("begin", revision)
+
+    async def audio(self, revision: int, pcm: bytes) -> None:
+        if self.gone:
+            raise ConnectionResetError("gone")
+        self.pcm.setdefault(revision, bytearray()).extend(pcm)
+        self.sent_at.setdefault(revision, []).append(time.monotonic())
+        async with self._news:
+            self._news.notify_all()
+
+    async def text(self, revision: int, text: str) -> None:
+        await self._note("text", revision, text)
+
+    async def flush(self, revision: int, *, heard_ms: int) -> None:
+        await self._note("flush", revision, heard_ms)
+
+    async def end(
+        self, revision: int, outcome: Outcome, *, heard: str, error: DuplexdError | None = None
+    ) -> None:
+        await self._note("end", revision, outcome, heard, error)
+
+    async def turn_opened(self, *, at_ms: int) -> None:
+        await self._note("turn_opened", at_ms)
+
+    async def turn_ended(self, *, at_ms: int) -> None:
+        await self._note("turn_ended", at_ms)
+
+    async def partial(self, text: str) -> None:
+        await self._note("partial", text)
+
+    async def final(self, text: str, language: str) -> None:
+        await self._note("final", text, language)
+
+    async def turn_report(self, report: dict[str, Any]) -> None:
+        await self._note("turn_report", report)
+
+    async def error(self, error: DuplexdError) -> None:
+        await self._note("error", error)
+
+
+@dataclass
+class Books:
+    """Accounts that remember."""
+
+    turns: list[TurnReport] = field(default_factory=list[TurnReport])
+    errors: list[DuplexdError] = field(default_factory=list[DuplexdError])
+
+    def turn(self, session: str, report: TurnReport) -> None:
+        self.turns.append(report)
+
+    def error(self, session: str, error: DuplexdError) -> None:
+        self.errors.append(error)
+
+
+class Microphone:
+    """Streams in real time: silence, until there is something to say."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._left: NDArray[np.int16] = np.zeros(0, np.int16)
+        self._empty = asyncio.Event()
+        self.open = True
+
+    async def say(self, seconds: float, pauses: tuple[tuple[float, float], ...] = ()) -> None:
+        """Speaks, and returns when the last sample has been sent."""
+        self._left = synthetic_speech(seconds=seconds, pauses=pauses)
+        self._empty.clear()
+        await self._empty.wait()
+
+    async def run(self) -> None:
+        due = time.monotonic()
+        silence = np.zeros(FRAME, np.int16)
+        while True:
+            due += 0.02
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            frame, self._left = self._left[:FRAME], self._left[FRAME:]
+            if not len(frame):
+                self._empty.set()
+                frame = silence
+            if self.open:
+                self._session.audio(frame.tobytes(), arrived=time.monotonic())
+
+
+@dataclass
+class Talk:
+    """A running conversation and everything around it."""
+
+    session: Session
+    sink: RecordingSink
+    books: Books
+    llm: ScriptedOpenAI
+    voice: ScriptedVoice
+    asr: ScriptedAsr
+    microphone: Microphone
+    running: asyncio.Task[None]
+
+    @property
+    def context(self) -> list[tuple[str, str]]:
+        return [(m["role"], m["content"]) for m in self.session.context.messages]  # type: ignore[index]
+
+    async def settle(self) -> None:
+        """Lets effects and frames in flight arrive."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def conversation(
+    *,
+    texts: ScriptedTexts | None = None,
+    asr: dict[str, Any] | None = None,
+    llm: dict[str, Any] | None = None,
+    voice: dict[str, Any] | None = None,
+    turns: TurnSettings | None = None,
+    options: SessionOptions | None = None,
+    profile: PacingProfile | None = None,
+    answers: dict[str, Any] | None = None,
+    ear: EarSettings | None = None,
+    ahead_s: float = 4.0,
+    clause_timeout_s: float = 20.0,
+) -> AsyncIterator[Talk]:
+    """Runs a conversation, and checks that it leaves no task behind."""
+    before = asyncio.all_tasks()
+    texts = texts or ScriptedTexts(
+        transcripts=["你好吗？", "再说一遍"], replies=["我今天很好，谢谢你。"]
+    )
+    vad = EnergyVad()
+    recogniser = ScriptedAsr(texts=texts, **(asr or {}))
+    client = scripted_client(texts=texts, **(llm or {}))
+    speaker = ScriptedVoice(**(voice or {}))
+    for engine in (vad, recogniser, speaker):
+        await engine.start()
+    sink, books = RecordingSink(profile), Books()
+    session = Session(
+        name="s1",
+        sink=sink,
+        engines=Engines(vad=vad, asr=recogniser, llm=client, voice=speaker),
+        settings=SessionSettings(
+            turns=turns or TurnSettings(),
+            ear=ear or EarSettings(),
+            answers=AnswerSettings(
+                model="scripted",
+                prompts={"zh": "请用中文回答。", "en": "Answer in English."},
+                apologies={"zh": "抱歉。", "en": "Sorry."},
+                **(answers or {}),
+            ),
+            ahead_s=ahead_s,
+            clause_timeout_s=clause_timeout_s,
+        ),
+        options=options or SessionOptions(),
+        accounts=books,
+    )
+    running = asyncio.create_task(session.run())
+    microphone = Microphone(session)
+    streaming = asyncio.create_task(microphone.run())
+    try:
+        yield Talk(session, sink, books, client, speaker, recogniser, microphone, running)
+    finally:
+        streaming.cancel()
+        session.close()
+        async with asyncio.timeout(10):
+            await running
+        await asyncio.gather(streaming, return_exceptions=True)
+        for engine in (speaker, recogniser, vad):
+            await engine.close()
+        await client.close()
+    left = {task.get_name() for task in asyncio.all_tasks() - before}
+    assert not left, f"tasks left behind: {left}"

@@ -1,0 +1,400 @@
+"""Invariants: every committed turn ends in exactly one of answered, interrupted, failed; the context
+holds what was heard and nothing else; whatever fails, the next turn works; nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from pipeline.ear import EarSettings
+from pipeline.latency import PARTS
+from pipeline.turns.state import TurnSettings
+from services.face import PacingProfile, SessionOptions
+from services.scripted.llm_script import LlmFault
+from services.scripted.spec import ScriptedTexts
+from services.scripted.tts import VoiceFault, char_times, detect_tone, tone_of
+from tests.pipeline.harness import conversation
+from tts_engine.errors import BadRequest, UnknownVoice
+
+LONG = ScriptedTexts(
+    transcripts=["讲个故事", "停一下", "继续"],
+    replies=["从前有一座山，山里有一座庙。庙里有一个老和尚，在给小和尚讲故事。"],
+)
+
+
+async def test_a_turn_is_heard_answered_and_remembered() -> None:
+    async with conversation() as talk:
+        await talk.microphone.say(1.0)
+        revision, outcome, heard, error = await talk.sink.wait("end")
+        await talk.sink.wait("turn_report")
+        assert (revision, outcome, heard, error) == (1, "answered", "我今天很好，谢谢你。", None)
+        assert talk.context == [("user", "你好吗？"), ("assistant", "我今天很好，谢谢你。")]
+        order = [call[0] for call in talk.sink.calls]
+        assert order == [
+            "turn_opened", "turn_ended", "final", "begin", "text", "text", "end", "turn_report",
+        ]  # fmt: skip
+        assert talk.sink.of("final") == [("你好吗？", "zh")]
+        assert "".join(text for _, text in talk.sink.of("text")) == "我今天很好，谢谢你。"
+        [request] = talk.llm.script.requests
+        assert request.body["messages"] == [
+            {"role": "system", "content": "请用中文回答。"},
+            {"role": "user", "content": "你好吗？"},
+        ]
+        # The sound is that of the clauses, whole and in order.
+        seconds = char_times("我今天很好，")[-1] + char_times("谢谢你。")[-1]
+        assert len(talk.sink.pcm[1]) == pytest.approx(seconds * 48_000, abs=4)
+        assert detect_tone(bytes(talk.sink.pcm[1][:9600])) == pytest.approx(
+            tone_of("我今天很好，"), abs=4
+        )
+
+
+async def test_the_report_sums_and_counts_every_part() -> None:
+    async with conversation(
+        asr={"delay_s": 0.06},
+        llm={"first_token_s": 0.1, "tokens_per_s": 50},
+        voice={"first_chunk_s": 0.1, "leading_silence_s": 0.05},
+    ) as talk:
+        await talk.microphone.say(1.0)
+        (shown,) = await talk.sink.wait("turn_report")
+        parts = shown["parts_ms"]
+        assert list(parts) == [part for part in PARTS if part != "frame_in"]
+        assert sum(parts.values()) == pytest.approx(shown["v2v_server_ms"], abs=1)
+        # Timers are honest about the least they take; the most is the machine's affair.
+        assert 170 <= parts["endpoint_wait"] + parts["vad_lag"] <= 400
+        assert 58 <= parts["asr_final"] <= 160
+        assert 98 <= parts["llm_first_token"] <= 300
+        assert 98 <= parts["tts_first_chunk"] <= 300
+        assert parts["leading_silence"] == pytest.approx(50, abs=11)
+        assert shown["work_ms"]["asr_decode"] == pytest.approx(60)
+        assert [report.outcome for report in talk.books.turns] == ["answered"]
+
+
+async def test_voice_interrupts_and_the_context_holds_what_was_heard() -> None:
+    async with conversation(texts=LONG) as talk:
+        await talk.microphone.say(0.8)
+        await talk.sink.wait_audio(1, 1500)
+        await talk.microphone.say(0.8)
+        revision, outcome, heard, _ = await talk.sink.wait("end")
+        assert (revision, outcome) == (1, "interrupted")
+        assert heard
+        assert LONG.replies[0].startswith(heard)
+        ((_, heard_ms),) = talk.sink.of("flush")
+        # The text is cut where the sound was: a character more would not have been spoken.
+        ends = [end * 1000 for end in char_times("从前有一座山，")]
+        offset = ends[-1]
+        ends += [offset + end * 1000 for end in char_times("山里有一座庙。")]
+        assert len(heard) == pytest.approx(sum(1 for end in ends if end <= heard_ms), abs=1)
+        # What had been sent is at most the lead ahead of what was heard.
+        sent_ms = len(talk.sink.pcm[1]) / 48
+        assert heard_ms <= sent_ms <= heard_ms + 240
+        assert await talk.sink.wait("final", 2) == ("停一下", "zh")
+        assert (await talk.sink.wait("end", 2))[1] == "answered"
+        assert talk.context == [
+            ("user", "讲个故事"),
+            ("assistant", heard),
+            ("user", "停一下"),
+            ("assistant", LONG.replies[0]),
+        ]
+        assert talk.llm.script.requests[1].body["messages"][2]["content"] == heard
+        order = [call[0] for call in talk.sink.calls]
+        assert (
+            order.index("flush") < order.index("end") < len(order) - 1 - order[::-1].index("begin")
+        )
+
+
+async def test_interrupting_while_the_llm_still_writes_closes_its_request() -> None:
+    async with conversation(texts=LONG, llm={"tokens_per_s": 4}) as talk:
+        await talk.microphone.say(0.8)
+        await talk.sink.wait_audio(1, 300)
+        await talk.microphone.say(0.8)
+        await talk.sink.wait("end")
+        assert talk.llm.script.requests[0].cancelled
+        assert (await talk.sink.wait("final", 2))[0] == "停一下"
+
+
+async def test_voice_before_the_first_sound_withdraws_the_answer() -> None:
+    async with conversation(texts=LONG, llm={"first_token_s": 1.5}) as talk:
+        await talk.microphone.say(0.6)
+        await talk.sink.wait("begin")
+        await talk.microphone.say(0.6)
+        assert await talk.sink.wait("end") == (1, "interrupted", "", None)
+        await talk.sink.wait("end", 2)
+        # Both messages stand, and are merged for the request: some chat templates insist.
+        assert talk.llm.script.requests[1].body["messages"][1:] == [
+            {"role": "user", "content": "讲个故事\n停一下"}
+        ]
+
+
+async def test_a_pause_shorter_than_the_recogniser_is_not_a_cut() -> None:
+    async with conversation(asr={"delay_s": 0.5}) as talk:
+        await talk.microphone.say(1.6, pauses=((0.6, 0.35),))
+        await talk.sink.wait("end")
+        assert len(talk.sink.of("turn_opened")) == 1
+        assert len(talk.sink.of("final")) == 1
+
+
+async def test_noise_is_heard_and_not_answered() -> None:
+    texts = ScriptedTexts(transcripts=[""], replies=["不该听到。"])
+    async with conversation(texts=texts) as talk:
+        await talk.microphone.say(0.5)
+        assert await talk.sink.wait("final") == ("", "")
+        await talk.settle()
+        assert talk.context == []
+        assert talk.sink.of("begin") == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        LlmFault(kind="unreachable"),
+        LlmFault(kind="http_500"),
+        LlmFault(kind="http_429"),
+        LlmFault(kind="empty"),
+        LlmFault(kind="garbage", after_tokens=0),
+    ],
+    ids=lambda fault: fault.kind,
+)
+async def test_a_failing_llm_is_spoken_of_and_the_next_turn_works(fault: LlmFault) -> None:
+    async with conversation() as talk:
+        talk.llm.script.fault = fault
+        await talk.microphone.say(0.6)
+        revision, outcome, heard, error = await talk.sink.wait("end")
+        assert (revision, outcome, heard) == (1, "failed", "")
+        assert error is not None
+        assert str(error)
+        assert detect_tone(bytes(talk.sink.pcm[1][:4800])) == pytest.approx(
+            tone_of("抱歉。"), abs=4
+        )
+        assert [e.code for e in talk.books.errors] == [error.code]
+        assert talk.context == [("user", "你好吗？")]
+        talk.llm.script.fault = None
+        await talk.microphone.say(0.6)
+        assert (await talk.sink.wait("end", 2))[1] == "answered"
+
+
+async def test_an_llm_that_dies_in_the_middle() -> None:
+    fault = LlmFault(kind="dies", after_tokens=12)
+    async with conversation(texts=LONG, llm={"failures": {1: fault}}) as talk:
+        await talk.microphone.say(0.6)
+        _, outcome, heard, error = await talk.sink.wait("end")
+        assert outcome == "failed"
+        assert error is not None
+        # What there was of it was spoken, and stays.
+        assert heard
+        assert LONG.replies[0].startswith(heard)
+        assert talk.context[1] == ("assistant", heard)
+
+
+async def test_an_llm_that_is_too_slow() -> None:
+    async with conversation(
+        llm={"first_token_s": 30.0}, answers={"first_token_timeout_s": 0.3}
+    ) as talk:
+        await talk.microphone.say(0.6)
+        _, outcome, _, error = await talk.sink.wait("end")
+        assert (outcome, error.code) == ("failed", "timed_out")
+        assert talk.llm.script.requests[0].cancelled
+
+
+async def test_an_llm_that_stalls_between_tokens() -> None:
+    async with conversation(
+        texts=LONG, llm={"tokens_per_s": 0.2}, answers={"idle_timeout_s": 0.4}
+    ) as talk:
+        await talk.microphone.say(0.6)
+        _, outcome, _, error = await talk.sink.wait("end")
+        assert (outcome, error.code) == ("failed", "timed_out")
+
+
+@pytest.mark.parametrize("kind", ["raise", "hang"])
+async def test_a_failing_voice_is_shown_and_the_next_turn_works(kind: str) -> None:
+    async with conversation(
+        voice={"failures": {1: VoiceFault(kind=kind), 2: VoiceFault(kind=kind)}},
+        clause_timeout_s=0.3,
+    ) as talk:
+        await talk.microphone.say(0.6)
+        _, outcome, heard, error = await talk.sink.wait("end")
+        assert (outcome, heard) == ("failed", "")
+        assert error is not None
+        await talk.microphone.say(0.6)
+        assert (await talk.sink.wait("end", 2))[1] == "answered"
+
+
+@pytest.mark.parametrize("code", ["engine_failed", "timed_out", "at_capacity"])
+async def test_a_failing_recogniser_is_shown_and_the_next_turn_works(code: str) -> None:
+    async with conversation(asr={"fail_turns": {1: code}}) as talk:
+        await talk.microphone.say(0.6)
+        (error,) = await talk.sink.wait("error")
+        assert error.code == code
+        assert talk.context == []
+        await talk.microphone.say(0.6)
+        assert (await talk.sink.wait("end"))[1] == "answered"
+
+
+async def test_a_client_that_stops_sending_ends_its_turn() -> None:
+    async with conversation(ear=EarSettings(starvation_ms=200)) as talk:
+        await talk.microphone.say(0.8)
+        talk.microphone.open = False
+        assert (await talk.sink.wait("end"))[1] == "answered"
+
+
+async def test_manual_turns_wait_for_the_client() -> None:
+    options = SessionOptions(server_turns=False)
+    async with conversation(options=options) as talk:
+        await talk.microphone.say(0.6, pauses=())
+        await asyncio.sleep(0.5)  # longer than any endpoint: nothing may happen
+        assert talk.sink.calls == []
+        talk.session.commit()
+        assert await talk.sink.wait("final") == ("你好吗？", "zh")
+        await talk.settle()
+        assert talk.context == [("user", "你好吗？")]
+        talk.session.respond(instructions="用英文")
+        assert (await talk.sink.wait("end"))[1] == "answered"
+        assert talk.llm.script.requests[0].body["messages"][0]["content"] == "用英文"
+        await talk.microphone.say(0.4)
+        talk.session.clear()
+        talk.session.commit()
+        await talk.sink.wait("final", 1)
+
+
+async def test_text_is_answered_like_speech() -> None:
+    async with conversation() as talk:
+        talk.session.add_text("user", "你是谁？")
+        talk.session.respond()
+        assert (await talk.sink.wait("end"))[:2] == (1, "answered")
+        talk.session.respond()
+        await talk.sink.wait("begin", 2)
+        talk.session.respond()
+        assert (await talk.sink.wait("end", 2))[1] == "interrupted"
+        assert (await talk.sink.wait("end", 3))[1] == "answered"
+
+
+async def test_cancel_stops_and_keeps_what_was_heard() -> None:
+    async with conversation(texts=LONG) as talk:
+        talk.session.add_text("user", "讲")
+        talk.session.respond()
+        await talk.sink.wait_audio(1, 900)
+        talk.session.cancel()
+        _, outcome, heard, _ = await talk.sink.wait("end")
+        assert outcome == "interrupted"
+        assert talk.context == [("user", "讲"), ("assistant", heard)]
+        talk.session.cancel()  # nothing to cancel
+
+
+async def test_the_clients_own_report_wins() -> None:
+    async with conversation(texts=LONG) as talk:
+        talk.session.add_text("user", "讲")
+        talk.session.respond()
+        await talk.sink.wait_audio(1, 1500)
+        times = char_times("从前有一座山，")
+        talk.session.heard_until(1, round(times[2] * 1000) + 1)
+        await talk.sink.wait("end")
+        await talk.settle()
+        assert talk.context == [("user", "讲"), ("assistant", "从前有")]
+        talk.session.heard_until(1, 0)
+        talk.session.heard_until(77, 100)
+        await talk.settle()
+        assert talk.context == [("user", "讲")]
+
+
+async def test_synthesis_stays_near_the_play_head() -> None:
+    sentence = "这是一个很长的句子一直说下去。"
+    texts = ScriptedTexts(transcripts=["说"], replies=[sentence * 8])
+    async with conversation(texts=texts, ahead_s=1.0) as talk:
+        talk.session.add_text("user", "说")
+        talk.session.respond()
+        await talk.sink.wait_audio(1, 1000)
+        seconds = char_times(sentence)[-1]
+        # A chunk more than what lies ahead; the other clauses were not even begun.
+        made = sum(len(clause.text) for clause in talk.voice.spoken) / len(sentence) * seconds
+        assert made <= 1.5 + 1.0 + 2 * seconds
+        assert len(talk.voice.spoken) <= 3
+
+
+async def test_pacing_is_even_and_another_rate_is_resampled() -> None:
+    profile = PacingProfile(sample_rate=16_000, frame_ms=60, lead_ms=120)
+    async with conversation(profile=profile) as talk:
+        talk.session.add_text("user", "说")
+        talk.session.respond()
+        await talk.sink.wait("end")
+        seconds = char_times("我今天很好，")[-1] + char_times("谢谢你。")[-1]
+        assert len(talk.sink.pcm[1]) / 32_000 == pytest.approx(seconds, abs=0.01)
+        assert detect_tone(bytes(talk.sink.pcm[1][3200:12800]), 16_000) == pytest.approx(
+            tone_of("我今天很好，"), abs=4
+        )
+        at = np.array(talk.sink.sent_at[1])
+        due = at[0] + np.maximum(0, np.arange(len(at)) * 0.06 - 0.12)
+        assert np.all(at - due > -0.002)
+        assert np.percentile(at - due, 90) < 0.05
+
+
+async def test_a_client_that_is_gone_ends_the_conversation() -> None:
+    async with conversation() as talk:
+        talk.session.add_text("user", "说")
+        talk.sink.gone = True
+        talk.session.respond()
+        async with asyncio.timeout(10):
+            await talk.running
+        assert [report.outcome for report in talk.books.turns] == ["interrupted"]
+
+
+async def test_leaving_in_the_middle_keeps_what_was_heard() -> None:
+    async with conversation(texts=LONG) as talk:
+        talk.session.add_text("user", "讲")
+        talk.session.respond()
+        await talk.sink.wait_audio(1, 1200)
+        talk.session.close()
+        talk.session.close()
+        async with asyncio.timeout(10):
+            await talk.running
+        (_, first), (role, heard) = talk.context
+        assert (first, role) == ("讲", "assistant")
+        assert heard
+        assert LONG.replies[0].startswith(heard)
+
+
+async def test_a_fault_in_the_face_does_not_end_the_conversation() -> None:
+    async with conversation() as talk:
+        talk.sink.fail_on = "turn_opened"
+        await talk.microphone.say(0.6)
+        assert (await talk.sink.wait("end"))[1] == "answered"
+
+
+async def test_options_change_between_turns() -> None:
+    async with conversation() as talk:
+        talk.session.update(
+            SessionOptions(
+                instructions="只说英文", voice="two", speed=1.5, temperature=0.0, max_tokens=9
+            )
+        )
+        await talk.microphone.say(0.6)
+        await talk.sink.wait("end")
+        body = talk.llm.script.requests[0].body
+        assert body["messages"][0]["content"] == "只说英文"
+        assert (body["temperature"], body["max_tokens"]) == (0.0, 9)
+        assert detect_tone(bytes(talk.sink.pcm[1][:4800])) == pytest.approx(
+            tone_of("我今天很好，", voice="two"), abs=4
+        )
+        with pytest.raises(UnknownVoice, match="nobody"):
+            talk.session.update(SessionOptions(voice="nobody"))
+        with pytest.raises(BadRequest, match="speed"):
+            talk.session.update(SessionOptions(speed=9.0))
+        with pytest.raises(BadRequest, match="silence"):
+            talk.session.update(SessionOptions(floor_ms=-1))
+
+
+async def test_partials_reach_the_face() -> None:
+    async with conversation(asr={"partial_every_s": 0.3}) as talk:
+        await talk.microphone.say(1.0)
+        (text,) = await talk.sink.wait("partial")
+        assert "你好吗？".startswith(text)
+
+
+async def test_an_uninterruptible_answer_is_played_to_its_end() -> None:
+    async with conversation(turns=TurnSettings(interruptible=False)) as talk:
+        talk.session.add_text("user", "说")
+        talk.session.respond()
+        await talk.sink.wait_audio(1, 200)
+        await talk.microphone.say(0.5)
+        assert (await talk.sink.wait("end"))[1] == "answered"
