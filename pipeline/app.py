@@ -133,7 +133,7 @@ class Daemon:
         config = self.config
         vad, turns, llm, tts = config.vad, config.turns, config.llm, config.tts
         assert self.room.brain is not None
-        apology = config.messages.llm_failed
+        apology, unheard = config.messages.llm_failed, config.messages.asr_failed
         return SessionSettings(
             turns=TurnSettings(
                 threshold=vad.threshold,
@@ -153,6 +153,7 @@ class Daemon:
                 first_token_timeout_s=llm.first_token_timeout_s,
                 idle_timeout_s=llm.idle_timeout_s,
             ),
+            apologies={"zh": unheard.zh, "en": unheard.en},
             voice=tts.voice if tts.provider != "scripted" else None,
             speed=tts.speed,
             ahead_s=tts.ahead_s,

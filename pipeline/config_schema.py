@@ -370,20 +370,6 @@ class Messages(Section):
         ),
         description="Spoken when the language model fails or takes too long.",
     )
-    tts_failed: Sentence = Field(
-        default=Sentence(
-            zh="抱歉，我暂时说不出话来。",
-            en="Sorry, I cannot speak right now.",
-        ),
-        description="Shown when the voice fails.",
-    )
-    at_capacity: Sentence = Field(
-        default=Sentence(
-            zh="现在太忙了，请稍后再来。",
-            en="I am too busy right now. Please come back later.",
-        ),
-        description="Shown when every place is taken.",
-    )
 
 
 class Log(Section):

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, cast
 
 from loguru import logger
-from pipecat.frames.frames import Frame, LLMMessagesAppendFrame, TranscriptionFrame
+from pipecat.frames.frames import (
+    Frame,
+    LLMFullResponseEndFrame,
+    LLMFullResponseStartFrame,
+    LLMMessagesAppendFrame,
+    TranscriptionFrame,
+)
 from pipecat.processors.aggregators.llm_context import LLMContextMessage
 from pipecat.utils.time import time_now_iso8601
 
@@ -24,6 +30,7 @@ from pipeline.latency import TurnReport
 from pipeline.mouth import Heard, Mouth
 from pipeline.turns.actions import (
     Action,
+    Apologise,
     Commit,
     Discard,
     EndTurn,
@@ -37,7 +44,7 @@ from pipeline.turns.actions import (
 from pipeline.turns.core import configure, step
 from pipeline.turns.events import AnswerEnded, CancelRequested, Event, FinalFailed, FinalText
 from pipeline.turns.state import TurnSettings, TurnState
-from services.answer import AnswerEvents
+from services.answer import REVISION, AnswerEvents, apology, by_language
 from services.asr.base import Transcript
 from services.face import Outcome, Sink
 from services.revision import RevisionBoard
@@ -72,12 +79,14 @@ class TurnDriver(AnswerEvents):
         board: RevisionBoard,
         settings: TurnSettings,
         accounts: Accounts,
+        apologies: Mapping[str, str],
         on_gone: Callable[[], None],
     ) -> None:
         self._session = session
         self._sink = sink
         self._board = board
         self._accounts = accounts
+        self._apologies = apologies
         self._on_gone = on_gone
         self._state = TurnState(settings=settings)
         self._effects: asyncio.Queue[Effect] = asyncio.Queue()
@@ -90,6 +99,7 @@ class TurnDriver(AnswerEvents):
         self._decided_ms = 0.0
         self._reports: dict[int, TurnReport] = {}
         self._failures: dict[int, DuplexdError] = {}
+        self._asr_error: DuplexdError | None = None
         self._ear: Ear
         self._mouth: Mouth
         self._heard: HeardAggregator
@@ -156,6 +166,8 @@ class TurnDriver(AnswerEvents):
                 self._commit(action)
             case Discard(failed):
                 self._discard(failed=failed)
+            case Apologise():
+                self._apologise()
             case Forget():
                 self._withdraw()
                 self._ear.close_turn()
@@ -188,8 +200,9 @@ class TurnDriver(AnswerEvents):
 
     def _fail_turn(self, request: int, error: DuplexdError) -> None:
         self._accounts.error(self._session, error)
-        self.handle(FinalFailed(request))
+        self._asr_error = error
         self._effect(lambda: self._sink.error(error))
+        self.handle(FinalFailed(request))
 
     def _withdraw(self) -> None:
         if self._finaliser is not None:
@@ -233,6 +246,19 @@ class TurnDriver(AnswerEvents):
         at_ms = round(self._decided_ms)
         self._effect(lambda: self._sink.turn_ended(at_ms=at_ms))
         self._effect(lambda: self._sink.final(text, language))
+
+    def _apologise(self) -> None:
+        """Speaks a sentence of ours as an answer that failed; the context does not get it."""
+        revision = self._board.open()
+        self._reports[revision] = TurnReport(turn=self._turns, revision=revision)
+        if self._asr_error is not None:
+            self._failures[revision] = self._asr_error
+        self._effect(lambda: self._sink.begin(revision))
+        text = by_language(self._apologies, self._language)
+        frames = (LLMFullResponseStartFrame(), apology(text), LLMFullResponseEndFrame())
+        for frame in frames:
+            frame.metadata[REVISION] = revision
+            self._push(frame)
 
     def _respond(self, instructions: str) -> None:
         revision = self._board.open()

@@ -37,7 +37,7 @@ from pipeline.frames import HeardTextFrame, TurnCommitFrame
 from pipeline.heard import SpokenText
 from pipeline.latency import first_sound
 from pipeline.pacing import PlaybackClock
-from services.answer import CLAUSE, MARKS, REVISION
+from services.answer import CLAUSE, MARKS, REVISION, TAIL
 from services.face import Sink
 from services.revision import RevisionBoard, Verdict
 from tts_engine.engine import Mark
@@ -45,6 +45,8 @@ from tts_engine.text.clause import Clause
 
 #: frames that are later than this count as late, seconds
 LATE_S = 0.020
+#: how long before the client runs dry less than a frame is sent, seconds
+LAST_CALL_S = 0.010
 
 
 class MouthEvents(Protocol):
@@ -248,14 +250,15 @@ class Mouth(FrameProcessor):
                 await self.push_frame(frame)
 
     async def _starve(self) -> None:
-        """Nothing queued: sends what is less than a frame when it falls due, else waits."""
+        """Nothing queued: what is less than a frame goes out just before the client runs dry."""
         answer = self._answer
-        if answer is None or not answer.rest:
+        if answer is None or not answer.rest or not answer.clock.started:
             await self._sleep(None)
-        elif answer.clock.due() > time.monotonic():
-            await self._sleep(answer.clock.due())
-        else:
-            await self._send(answer, bytes(answer.rest))
+            return
+        last_call = answer.clock.ends() - LAST_CALL_S
+        if last_call > time.monotonic():
+            await self._sleep(last_call)
+        elif await self._send(answer, bytes(answer.rest)):
             answer.rest.clear()
 
     async def _take(self, revision: int, frame: Frame) -> _Answer:
@@ -331,8 +334,8 @@ class Mouth(FrameProcessor):
         """The answer was made to its end: waits for the play head, then closes it."""
         answer = self._current(revision)  # a new one, if nothing was to be heard
         if answer.resampler is not None:
-            tail = answer.resampler.resample_chunk(np.zeros(0, np.int16), last=True)
-            answer.rest += tail.tobytes()
+            last = answer.resampler.resample_chunk(np.zeros(0, np.int16), last=True)
+            answer.rest += last.tobytes()
         if answer.rest and not await self._send(answer, bytes(answer.rest)):
             return
         answer.rest.clear()
@@ -343,7 +346,10 @@ class Mouth(FrameProcessor):
             return
         self._answer = None
         self._last = (revision, answer.text)
-        heard = answer.text.heard(float("inf"))
+        tail: str = frame.metadata.get(TAIL, "")
+        if tail:
+            await self._sink.text(revision, tail)
+        heard = answer.text.heard(float("inf")) + tail
         await self._close(revision, heard, speaking=answer.speaking)
         await self.push_frame(frame)
         await self._events.on_played(revision, heard, underruns=answer.clock.underruns)

@@ -9,6 +9,7 @@ connection's handler, which ends it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -55,6 +56,7 @@ class SessionSettings:
         turns: how turns are decided.
         ear: how the ear listens.
         answers: how answers are asked for.
+        apologies: what is said when a turn was not understood, by language.
         voice: name of the voice.
         speed: pace of the voice.
         ahead_s: most audio that is made ahead of the play head.
@@ -64,6 +66,7 @@ class SessionSettings:
     turns: TurnSettings
     ear: EarSettings
     answers: AnswerSettings
+    apologies: Mapping[str, str]
     voice: str | None = None
     speed: float = 1.0
     ahead_s: float = 4.0
@@ -96,6 +99,7 @@ class Session:
             board=board,
             settings=_turn_settings(settings.turns, options),
             accounts=accounts,
+            apologies=settings.apologies,
             on_gone=self.close,
         )
         self._ear = Ear(

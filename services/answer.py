@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from pipecat.frames.frames import AggregatedTextFrame
+from pipecat.utils.text.base_text_aggregator import TextType
+
 from tts_engine.errors import DuplexdError
+from tts_engine.text.clause import Clause
 
 # Keys of `Frame.metadata`, the only place where a frame of pipecat's can carry something of ours.
 #: revision of the answer that the frame belongs to: int
@@ -15,6 +21,8 @@ INSTRUCTIONS = "instructions"
 CLAUSE = "clause"
 #: alignment of a chunk of audio: tuple[Mark, ...]
 MARKS = "marks"
+#: on the answer's end: text after the last clause that nobody speaks, a code block say: str
+TAIL = "tail"
 
 
 class AnswerEvents:
@@ -25,3 +33,15 @@ class AnswerEvents:
 
     def on_failure(self, revision: int, error: DuplexdError) -> None:
         """The answer cannot be finished as it should; what there is of it goes on."""
+
+
+def by_language(texts: Mapping[str, str], language: str) -> str:
+    """The text of a language, or the first one where the language is unknown."""
+    return texts.get(language) or next(iter(texts.values()), "")
+
+
+def apology(text: str) -> AggregatedTextFrame:
+    """A sentence of the daemon's own: spoken, and no part of the answer that the context gets."""
+    frame = AggregatedTextFrame(text, TextType.SENTENCE, raw_text=text)
+    frame.metadata[CLAUSE] = Clause(text=text, raw="", ends=(0,) * len(text))
+    return frame

@@ -64,6 +64,11 @@ class Discard:
 
 
 @dataclass(frozen=True, slots=True)
+class Apologise:
+    """Say that the turn could not be understood, in place of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Forget:
     """The open turn is dropped as if it had never been: the client withdrew it."""
 
@@ -75,4 +80,15 @@ class Respond:
     instructions: str = ""
 
 
-Action = OpenTurn | Interrupt | Finalise | Withdraw | EndTurn | Commit | Discard | Forget | Respond
+Action = (
+    OpenTurn
+    | Interrupt
+    | Finalise
+    | Withdraw
+    | EndTurn
+    | Commit
+    | Discard
+    | Apologise
+    | Forget
+    | Respond
+)

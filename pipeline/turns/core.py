@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from pipeline.turns.actions import (
     Action,
+    Apologise,
     Commit,
     Discard,
     EndTurn,
@@ -137,8 +138,7 @@ def _decide(state: TurnState, *, manual: bool = False) -> Step:
 def _final(state: TurnState, request: int, text: str, language: str) -> Step:
     if state.phase is not Phase.DECIDED or request != state.request:
         return state, ()
-    owed = state.owed
-    answer = owed is not None or (not state.manual and state.settings.auto_respond)
+    owed, answer = state.owed, _wants_answer(state)
     state = replace(state, phase=Phase.IDLE, owed=None, run=0)
     if text:
         state = replace(state, answering=state.answering or answer)
@@ -151,7 +151,16 @@ def _final(state: TurnState, request: int, text: str, language: str) -> Step:
 def _failed(state: TurnState, request: int) -> Step:
     if state.phase is not Phase.DECIDED or request != state.request:
         return state, ()
-    return replace(state, phase=Phase.IDLE, owed=None, run=0), (Discard(failed=True),)
+    answer = _wants_answer(state)
+    state = replace(state, phase=Phase.IDLE, owed=None, run=0)
+    if not answer:
+        return state, (Discard(failed=True),)
+    return replace(state, answering=True), (Discard(failed=True), Apologise())
+
+
+def _wants_answer(state: TurnState) -> bool:
+    """The turn that was decided is to be answered."""
+    return state.owed is not None or (not state.manual and state.settings.auto_respond)
 
 
 def _manual_commit(state: TurnState) -> Step:

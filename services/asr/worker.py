@@ -156,7 +156,6 @@ class DecodeWorker(Generic[T]):
         assert loop is not None
         while True:
             with self._changed:
-                self._running = None
                 self._changed.wait_for(lambda: self._waiting or self._closed)
                 if not self._waiting:
                     return
@@ -168,6 +167,9 @@ class DecodeWorker(Generic[T]):
                 result = job.run(job.check)
             except Exception as raised:
                 error = raised
+            # Before the result is told: whoever hears of it may offer the next partial at once.
+            with self._changed:
+                self._running = None
             loop.call_soon_threadsafe(self._settle, job, waited_s, result, error)
 
     def _settle(

@@ -16,7 +16,6 @@ from typing import Any
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionChunk
 from pipecat.frames.frames import (
-    AggregatedTextFrame,
     Frame,
     LLMContextFrame,
     LLMFullResponseEndFrame,
@@ -25,13 +24,18 @@ from pipecat.frames.frames import (
 )
 from pipecat.processors.frame_processor import FrameDirection
 from pipecat.services.openai.llm import OpenAILLMService
-from pipecat.utils.text.base_text_aggregator import TextType
 
-from services.answer import CLAUSE, INSTRUCTIONS, LANGUAGE, REVISION, AnswerEvents
+from services.answer import (
+    INSTRUCTIONS,
+    LANGUAGE,
+    REVISION,
+    AnswerEvents,
+    apology,
+    by_language,
+)
 from services.llm.failures import describe_failure
 from services.revision import RevisionBoard
 from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
-from tts_engine.text.clause import Clause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +106,7 @@ class AnswerService(OpenAILLMService):
     ) -> None:
         """Stamps the revision on every frame of an answer."""
         if isinstance(frame, LLMFullResponseStartFrame | LLMTextFrame | LLMFullResponseEndFrame):
-            frame.metadata[REVISION] = self._revision
+            frame.metadata.setdefault(REVISION, self._revision)
         await super().push_frame(frame, direction)
 
     def build_chat_completion_params(self, params_from_context: Any) -> dict[str, Any]:
@@ -112,7 +116,7 @@ class AnswerService(OpenAILLMService):
         servers' chat templates refuse.
         """
         params = super().build_chat_completion_params(params_from_context)
-        prompt = self._instructions or _by_language(self.answers.prompts, self._language)
+        prompt = self._instructions or by_language(self.answers.prompts, self._language)
         params["messages"] = with_prompt(prompt, params["messages"])
         params["temperature"] = self.answers.temperature
         params["max_tokens"] = self.answers.max_tokens
@@ -137,15 +141,11 @@ class AnswerService(OpenAILLMService):
     async def apologise(self, error: DuplexdError) -> None:
         """Says that the answer fails, after what there is of it."""
         self._events.on_failure(self._revision, error)
-        text = _by_language(self.answers.apologies, self._language)
-        if not text or not self._board.alive(self._revision):
-            return
-        # Spoken, and not a part of the answer: the context must not hold it.
-        clause = Clause(text=text, raw="", ends=(0,) * len(text))
-        frame = AggregatedTextFrame(text, TextType.SENTENCE, raw_text=text)
-        frame.metadata[REVISION] = self._revision
-        frame.metadata[CLAUSE] = clause
-        await self.push_frame(frame)
+        text = by_language(self.answers.apologies, self._language)
+        if text and self._board.alive(self._revision):
+            frame = apology(text)
+            frame.metadata[REVISION] = self._revision
+            await self.push_frame(frame)
 
 
 class _BoundedStream:
@@ -208,10 +208,6 @@ def _carries_something(chunk: ChatCompletionChunk) -> bool:
         return False
     delta = chunk.choices[0].delta
     return bool(delta and (delta.content or delta.tool_calls))
-
-
-def _by_language(texts: Mapping[str, str], language: str) -> str:
-    return texts.get(language) or next(iter(texts.values()), "")
 
 
 def with_prompt(prompt: str, messages: list[Any]) -> list[dict[str, Any]]:

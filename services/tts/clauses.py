@@ -15,7 +15,7 @@ from pipecat.frames.frames import (
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.utils.text.base_text_aggregator import TextType
 
-from services.answer import CLAUSE, REVISION, AnswerEvents
+from services.answer import CLAUSE, REVISION, TAIL, AnswerEvents
 from tts_engine.text.clause import Clause
 from tts_engine.text.stream import ClauseStream
 
@@ -43,10 +43,12 @@ class ClauseProcessor(FrameProcessor):
         if isinstance(frame, LLMFullResponseStartFrame):
             self._stream = ClauseStream()
             self._revision = frame.metadata.get(REVISION, 0)
-        elif isinstance(frame, LLMFullResponseEndFrame | AggregatedTextFrame):
+        elif isinstance(frame, AggregatedTextFrame):
             # A text that comes ready-made (an apology) is spoken after what is there.
             await self._push_clauses(self._stream.flush())
-            self._stream = ClauseStream()
+        elif isinstance(frame, LLMFullResponseEndFrame):
+            await self._push_clauses(self._stream.flush())
+            frame.metadata[TAIL] = self._stream.tail
         elif isinstance(frame, InterruptionFrame):
             self._stream = ClauseStream()
         await self.push_frame(frame, direction)

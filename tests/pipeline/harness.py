@@ -210,6 +210,7 @@ async def conversation(
                 apologies={"zh": "抱歉。", "en": "Sorry."},
                 **(answers or {}),
             ),
+            apologies={"zh": "没听清。", "en": "Pardon?"},
             ahead_s=ahead_s,
             clause_timeout_s=clause_timeout_s,
         ),

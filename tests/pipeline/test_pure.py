@@ -27,7 +27,7 @@ from tts_engine.text.clause import Clause
 
 def _clause(text: str, raw: str | None = None) -> Clause:
     raw = text if raw is None else raw
-    ends = tuple(min(i + 1, len(raw)) for i in range(len(text) - 1)) + (len(raw),)
+    ends = (*(min(i + 1, len(raw)) for i in range(len(text) - 1)), len(raw))
     return Clause(text=text, raw=raw, ends=ends)
 
 

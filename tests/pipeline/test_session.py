@@ -1,5 +1,6 @@
-"""Invariants: every committed turn ends in exactly one of answered, interrupted, failed; the context
-holds what was heard and nothing else; whatever fails, the next turn works; nothing is left behind.
+"""Invariants: every committed turn ends in exactly one of answered, interrupted, failed; the
+context holds what was heard and nothing else; whatever fails, the next turn works; nothing is left
+behind.
 """
 
 from __future__ import annotations
@@ -19,10 +20,16 @@ from services.scripted.tts import VoiceFault, char_times, detect_tone, tone_of
 from tests.pipeline.harness import conversation
 from tts_engine.errors import BadRequest, UnknownVoice
 
+FIRST, SECOND = "我今天很好，", "谢谢你。"
 LONG = ScriptedTexts(
     transcripts=["讲个故事", "停一下", "继续"],
     replies=["从前有一座山，山里有一座庙。庙里有一个老和尚，在给小和尚讲故事。"],
 )
+
+
+def assert_tone(pcm: bytes, expected: float, *, rate: int = 24_000) -> None:
+    """The tone, as closely as so short a sound shows it; tones lie 10 Hz apart."""
+    assert detect_tone(pcm, rate) == pytest.approx(expected, abs=4)
 
 
 async def test_a_turn_is_heard_answered_and_remembered() -> None:
@@ -44,11 +51,9 @@ async def test_a_turn_is_heard_answered_and_remembered() -> None:
             {"role": "user", "content": "你好吗？"},
         ]
         # The sound is that of the clauses, whole and in order.
-        seconds = char_times("我今天很好，")[-1] + char_times("谢谢你。")[-1]
+        seconds = char_times(FIRST)[-1] + char_times(SECOND)[-1]
         assert len(talk.sink.pcm[1]) == pytest.approx(seconds * 48_000, abs=4)
-        assert detect_tone(bytes(talk.sink.pcm[1][:9600])) == pytest.approx(
-            tone_of("我今天很好，"), abs=4
-        )
+        assert detect_tone(bytes(talk.sink.pcm[1][:9600])) == pytest.approx(tone_of(FIRST), abs=4)
 
 
 async def test_the_report_sums_and_counts_every_part() -> None:
@@ -227,9 +232,11 @@ async def test_a_failing_recogniser_is_shown_and_the_next_turn_works(code: str) 
         await talk.microphone.say(0.6)
         (error,) = await talk.sink.wait("error")
         assert error.code == code
+        assert await talk.sink.wait("end") == (1, "failed", "", error)
+        assert_tone(bytes(talk.sink.pcm[1][:4800]), tone_of("没听清。"))
         assert talk.context == []
         await talk.microphone.say(0.6)
-        assert (await talk.sink.wait("end"))[1] == "answered"
+        assert (await talk.sink.wait("end", 2))[1] == "answered"
 
 
 async def test_a_client_that_stops_sending_ends_its_turn() -> None:
@@ -318,10 +325,10 @@ async def test_pacing_is_even_and_another_rate_is_resampled() -> None:
         talk.session.add_text("user", "说")
         talk.session.respond()
         await talk.sink.wait("end")
-        seconds = char_times("我今天很好，")[-1] + char_times("谢谢你。")[-1]
+        seconds = char_times(FIRST)[-1] + char_times(SECOND)[-1]
         assert len(talk.sink.pcm[1]) / 32_000 == pytest.approx(seconds, abs=0.01)
         assert detect_tone(bytes(talk.sink.pcm[1][3200:12800]), 16_000) == pytest.approx(
-            tone_of("我今天很好，"), abs=4
+            tone_of(FIRST), abs=4
         )
         at = np.array(talk.sink.sent_at[1])
         due = at[0] + np.maximum(0, np.arange(len(at)) * 0.06 - 0.12)
@@ -374,7 +381,7 @@ async def test_options_change_between_turns() -> None:
         assert body["messages"][0]["content"] == "只说英文"
         assert (body["temperature"], body["max_tokens"]) == (0.0, 9)
         assert detect_tone(bytes(talk.sink.pcm[1][:4800])) == pytest.approx(
-            tone_of("我今天很好，", voice="two"), abs=4
+            tone_of(FIRST, voice="two"), abs=4
         )
         with pytest.raises(UnknownVoice, match="nobody"):
             talk.session.update(SessionOptions(voice="nobody"))
@@ -398,3 +405,23 @@ async def test_an_uninterruptible_answer_is_played_to_its_end() -> None:
         await talk.sink.wait_audio(1, 200)
         await talk.microphone.say(0.5)
         assert (await talk.sink.wait("end"))[1] == "answered"
+
+
+async def test_an_answer_to_be_read_is_not_spoken() -> None:
+    async with conversation(options=SessionOptions(speak=False)) as talk:
+        talk.session.add_text("user", "说")
+        talk.session.respond()
+        assert await talk.sink.wait("end") == (1, "answered", FIRST + SECOND, None)
+        assert talk.sink.pcm == {}
+        assert talk.voice.spoken == []
+        assert talk.context[-1] == ("assistant", FIRST + SECOND)
+
+
+async def test_text_that_nobody_speaks_stays_in_the_answer() -> None:
+    reply = "好的，代码如下。\n```python\nprint(1)\n```\n"
+    async with conversation(texts=ScriptedTexts(replies=[reply])) as talk:
+        talk.session.add_text("user", "写代码")
+        talk.session.respond()
+        assert (await talk.sink.wait("end"))[2] == reply
+        assert "".join(text for _, text in talk.sink.of("text")) == reply
+        assert talk.context[-1] == ("assistant", reply.rstrip())

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from importlib import resources
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,21 +39,33 @@ def hum(count: int) -> list[np.ndarray]:
     return list(np.asarray(wave, dtype=np.float32).reshape(count, WINDOW))
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.002)
+class Heard(list[Any]):
+    """What callbacks told; `reach` waits until there are so many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told = asyncio.Event()
+
+    def append(self, item: Any) -> None:
+        super().append(item)
+        self._told.set()
+
+    async def reach(self, count: int) -> None:
+        async with asyncio.timeout(20):
+            while len(self) < count:
+                self._told.clear()
+                await self._told.wait()
 
 
 async def test_answers_are_those_of_the_model(vad: SileroVad) -> None:
     path = resources.files("pipecat.audio.vad.data").joinpath("silero_vad.onnx")
     model = SileroOnnxModel(str(path))
     sound = windows(20, level=0.02) + hum(20)
-    heard: list[float] = []
+    heard = Heard()
     stream = vad.open(heard.append)
     for each in sound:
         stream.push(each)
-    await until(lambda: len(heard) == len(sound))
+    await heard.reach(len(sound))
     assert heard == [float(model(each, 16_000)[0, 0]) for each in sound]
 
 
@@ -60,49 +73,50 @@ async def test_batch_equals_solo(vad: SileroVad) -> None:
     sounds = [windows(30, level=10 ** -(i % 4), seed=i) for i in range(11)] + [hum(30)]
     solo: list[list[float]] = []
     for sound in sounds:
-        heard: list[float] = []
+        heard = Heard()
         stream = vad.open(heard.append)
         for each in sound:
             stream.push(each)
-        await until(lambda heard=heard: len(heard) == 30)
+        await heard.reach(30)
         solo.append(heard)
-    together: list[list[float]] = [[] for _ in sounds]
+    together = [Heard() for _ in sounds]
     streams = [vad.open(heard.append) for heard in together]
     for at in range(30):
         for stream, sound in zip(streams, sounds, strict=True):
             stream.push(sound[at])
-    await until(lambda: all(len(heard) == 30 for heard in together))
+    for heard in together:
+        await heard.reach(30)
     assert together == solo
 
 
 async def test_noise_and_silence_are_not_speech(vad: SileroVad) -> None:
-    heard: list[float] = []
+    heard = Heard()
     stream = vad.open(heard.append)
     for each in [*windows(60, level=0.01), *windows(60, level=0.1), *windows(60, level=0.0)]:
         stream.push(each)
-    await until(lambda: len(heard) == 180)
+    await heard.reach(180)
     assert max(heard) < 0.5
 
 
 async def test_the_caller_may_reuse_its_buffer(vad: SileroVad) -> None:
-    heard: list[tuple[str, float]] = []
+    heard = Heard()
     buffer = hum(1)[0]
     one = vad.open(lambda p: heard.append(("one", p)))
     two = vad.open(lambda p: heard.append(("two", p)))
     two.push(buffer.copy())
     one.push(buffer)
     buffer[:] = 0
-    await until(lambda: len(heard) == 2)
+    await heard.reach(2)
     assert dict(heard)["one"] == dict(heard)["two"]
 
 
 async def test_the_state_is_fresh_after_two_seconds_of_quiet(vad: SileroVad) -> None:
-    heard: list[float] = []
+    heard = Heard()
     stream = vad.open(heard.append)
     zeros = np.zeros((silero.STATE), dtype=np.float32)
     for count, each in enumerate(windows(RESET_EVERY, level=0.001), 1):
         stream.push(each)
-        await until(lambda count=count: len(heard) == count)
+        await heard.reach(count)
         assert np.array_equal(stream.state, zeros) is (count == RESET_EVERY)
     assert np.array_equal(stream.context, np.zeros(CONTEXT, dtype=np.float32))
 
@@ -115,16 +129,16 @@ async def test_speech_puts_the_reset_off(vad: SileroVad, monkeypatch: pytest.Mon
         return np.array([[next(script)]], dtype=np.float32), state + 1
 
     monkeypatch.setattr(silero, "_infer", infer)
-    levels: list[float] = []
+    levels = Heard()
     stream = vad.open(lambda _: levels.append(float(stream.state[0, 0])))
     for each in windows(len(said)):
         stream.push(each)
-    await until(lambda: len(levels) == len(said))
+    await levels.reach(len(said))
     assert levels == [*range(1, len(said)), 0]
 
 
 async def test_a_stream_closed_while_it_waits_is_silent(vad: SileroVad) -> None:
-    heard: list[str] = []
+    heard = Heard()
     streams: dict[str, SileroStream] = {}
 
     def on_window(name: str) -> Callable[[float], None]:
@@ -142,7 +156,7 @@ async def test_a_stream_closed_while_it_waits_is_silent(vad: SileroVad) -> None:
     streams["closed"].close()
     streams["closed"].close()
     streams["closed"].push(windows(1)[0])
-    await until(lambda: len(heard) == 2)
+    await heard.reach(2)
     assert heard == ["first", "first"]
 
 
@@ -153,12 +167,12 @@ async def test_when_all_are_closed_nothing_runs(
     stream = vad.open(lambda _: pytest.fail("closed"))
     stream.push(windows(1)[0])
     stream.close()
-    heard: list[float] = []
+    heard = Heard()
     await asyncio.sleep(0.02)
     monkeypatch.undo()
     other = vad.open(heard.append)
     other.push(windows(1)[0])
-    await until(lambda: len(heard) == 1)
+    await heard.reach(1)
 
 
 async def test_many_streams_are_bounded_and_fair(
@@ -178,12 +192,12 @@ async def test_many_streams_are_bounded_and_fair(
         return result
 
     monkeypatch.setattr(silero, "_infer", measured)
-    order: list[int] = []
+    order = Heard()
     streams = [vad.open(lambda _, i=i: order.append(i)) for i in range(40)]
     for _ in range(3):
         for stream in streams:
             stream.push(windows(1)[0])
-    await until(lambda: len(order) == 120)
+    await order.reach(120)
     assert order == [*range(40)] * 3
     assert max(sizes) == MAX_BATCH
     assert sum(sizes) == 120
@@ -199,16 +213,16 @@ async def test_windows_that_are_due_together_share_a_batch(
     monkeypatch.setattr(
         silero, "_infer", lambda *given: sizes.append(len(given[1])) or infer(*given)
     )
-    heard: list[float] = []
+    heard = Heard()
     for _ in range(8):
         vad.open(heard.append).push(windows(1)[0])
         await asyncio.sleep(0)
-    await until(lambda: len(heard) == 8)
+    await heard.reach(8)
     assert sizes == [8]
 
 
 async def test_a_conversation_that_fails_leaves_the_others_alone(vad: SileroVad) -> None:
-    heard: list[float] = []
+    heard = Heard()
 
     def broken(_: float) -> None:
         raise RuntimeError("broken conversation")
@@ -216,7 +230,7 @@ async def test_a_conversation_that_fails_leaves_the_others_alone(vad: SileroVad)
     streams = [vad.open(broken), vad.open(heard.append)]
     for stream in streams * 2:
         stream.push(windows(1)[0])
-    await until(lambda: len(heard) == 2)
+    await heard.reach(2)
 
 
 async def test_a_model_that_fails_still_answers_every_window(
@@ -226,11 +240,11 @@ async def test_a_model_that_fails_still_answers_every_window(
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr(silero, "_infer", broken)
-    heard: list[float] = []
+    heard = Heard()
     stream = vad.open(heard.append)
     for each in windows(3):
         stream.push(each)
-    await until(lambda: len(heard) == 3)
+    await heard.reach(3)
     assert heard == [0.0, 0.0, 0.0]
 
 

@@ -46,6 +46,8 @@ _RUN = re.compile(
     rf"(?P<zh>[{_HANZI}]+)|(?P<en>[{_LATIN}](?:[{_LATIN}'’ -]*[{_LATIN}'’])?)|(?P<other>.)",
     re.DOTALL,
 )
+#: "10:30 am": capitals are spelled, where "am" would be the verb.
+_HALF_DAY = re.compile(r"(?<=[0-9])\s?[ap]m\b", re.ASCII)
 _LETTER = re.compile(rf"[{_LATIN}{_HANZI}]")
 
 
@@ -66,6 +68,7 @@ class MixedG2P:
         """Phonemes of any text; never raises."""
         spans = Spans(text="".join(map(fold, text)), ends=tuple(range(1, len(text) + 1)))
         spans, _ = put_into_words(spans, "zh")
+        spans = spans.sub(_HALF_DAY, lambda match: f" {match[0].strip().upper()}")
         spans = spans.sub(numbers.NUMBER, _say_number)
         pieces: list[Phonemes] = []
         for match in _RUN.finditer(spans.text):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.turns.actions import (
     Action,
+    Apologise,
     Commit,
     Discard,
     EndTurn,
@@ -114,16 +115,18 @@ def test_an_answer_that_may_not_be_interrupted_is_not_listened_through() -> None
 
 
 def test_nothing_said_and_failed_recognition_discard() -> None:
-    for reply, action in (
-        (FinalText(1, "", ""), Discard(failed=False)),
-        (FinalFailed(1), Discard(failed=True)),
-    ):
-        talk = Talk()
+    replies: list[tuple[Event, bool, list[Action]]] = [
+        (FinalText(1, "", ""), True, [Discard(failed=False)]),
+        (FinalFailed(1), True, [Discard(failed=True), Apologise()]),
+        (FinalFailed(1), False, [Discard(failed=True)]),
+    ]
+    for reply, auto, actions in replies:
+        talk = Talk(auto_respond=auto)
         talk.voice(3)
         talk.silence(7)
-        assert talk.tell(reply) == [action]
+        assert talk.tell(reply) == actions
         assert talk.state.phase is Phase.IDLE
-        assert not talk.state.answering
+        assert talk.state.answering == (Apologise() in actions)
 
 
 def test_a_stale_failure_is_ignored() -> None:
@@ -258,7 +261,7 @@ def test_any_order_of_events(
                 case Interrupt():
                     assert answering
                     answering = False
-                case Respond():
+                case Respond() | Apologise():
                     assert not answering
                     answering = True
         assert state.answering == answering

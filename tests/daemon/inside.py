@@ -1,0 +1,131 @@
+"""A daemon in the test's own event loop, for tests that look inside or put faulty engines in."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import weakref
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvicorn
+
+from pipeline.app import Daemon, create_app
+from pipeline.commands.options import overrides
+from pipeline.config import load_config
+from pipeline.session import Session
+from services.asr.base import AsrEngine
+from services.models import Manifest, ModelStore
+from services.realtime.uvicorn_protocol import FaceWebSocketProtocol
+from tests.daemon.client import PATIENCE_S
+from tests.daemon.process import settings
+from tts_engine.engine import SpeechEngine
+
+
+@dataclass
+class Inside:
+    """A served daemon."""
+
+    daemon: Daemon
+    address: str
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    failed: asyncio.Event = field(default_factory=asyncio.Event)
+    known: weakref.WeakSet[Session] = field(default_factory=weakref.WeakSet)
+
+    @property
+    def url(self) -> str:
+        return f"ws://{self.address}/v1/realtime"
+
+    def count(self, name: str, **labels: str) -> float:
+        """A sample of /metrics; 0 for what has none yet."""
+        return self.daemon.metrics.registry.get_sample_value(f"duplexd_{name}", labels) or 0.0
+
+    async def empty(self) -> None:
+        """Waits until every conversation is over."""
+        await settled(lambda: not self.daemon.sessions, "conversations are left")
+
+
+async def settled(condition: Callable[[], bool], what: str) -> None:
+    """Waits until something holds that no event tells of."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        raise AssertionError(what) from None
+
+
+@asynccontextmanager
+async def inside(
+    sets: Mapping[str, object] | None = None,
+    *,
+    asr: AsrEngine | None = None,
+    voice: SpeechEngine | None = None,
+    ready: bool = True,
+) -> AsyncIterator[Inside]:
+    """Serves a daemon with scripted engines on loopback; checks that it leaves no task behind.
+
+    Args:
+        sets: as for `--set`.
+        asr: instead of the configured one.
+        voice: instead of the configured one.
+        ready: wait until it is.
+    """
+    before = asyncio.all_tasks()
+    given = overrides(settings(sets)[1::2], engines="scripted:instant")
+    config = load_config(None, given, environ={})
+    store = ModelStore(root=Path("none"), manifest=Manifest(models={}))
+    daemon = Daemon(config=config, store=store)
+    daemon.room.asr = asr or daemon.room.asr
+    daemon.room.voice = voice or daemon.room.voice
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(64)  # whoever comes before the server is up waits
+    served = Inside(daemon, f"127.0.0.1:{listener.getsockname()[1]}")
+
+    class Server(uvicorn.Server):
+        """Leaves the signals to the tests' runner."""
+
+        async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+            await self._serve(sockets)
+
+    server = Server(
+        uvicorn.Config(
+            create_app(daemon, on_ready=served.ready.set, on_failure=served.failed.set),
+            ws=FaceWebSocketProtocol,
+            ws_ping_interval=None,
+            ws_per_message_deflate=False,
+            timeout_graceful_shutdown=5,
+            log_config=None,
+            access_log=False,
+        )
+    )
+    opened = daemon.open
+
+    def remember(*args: object) -> Session:
+        session = opened(*args)  # type: ignore[arg-type]
+        served.known.add(session)
+        return session
+
+    daemon.open = remember  # type: ignore[method-assign]
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        if ready:
+            async with asyncio.timeout(PATIENCE_S):
+                await served.ready.wait()
+        yield served
+    finally:
+        server.should_exit = True
+        async with asyncio.timeout(PATIENCE_S):
+            await task
+    left = {each.get_name() for each in asyncio.all_tasks() - before}
+    assert not left, f"tasks left behind: {left}"
+
+
+def alive(served: Inside) -> int:
+    """Conversations that are still in memory."""
+    gc.collect()
+    return len(served.known)
