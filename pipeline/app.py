@@ -147,6 +147,7 @@ class Daemon:
             answers=AnswerSettings(
                 model=self.room.brain.model,
                 prompts={"zh": config.prompts.text("zh"), "en": config.prompts.text("en")},
+                switches={"zh": config.prompts.switch.zh, "en": config.prompts.switch.en},
                 apologies={"zh": apology.zh, "en": apology.en},
                 temperature=llm.temperature,
                 max_tokens=llm.max_tokens,

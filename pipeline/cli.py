@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from pipeline.commands.failures import complain
 from pipeline.commands.options import (
     AsrName,
     ConfigFile,
@@ -120,16 +121,5 @@ def main(args: Sequence[str] | None = None) -> None:
     except DuplexdError as error:
         if os.environ.get(DEBUG):
             raise
-        _complain(error)
+        complain(error)
         sys.exit(2 if isinstance(error, ConfigError | BadRequest) else 1)
-
-
-def _complain(error: DuplexdError) -> None:
-    """Says what failed and what mends it, on standard error."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print(Text.assemble(("error: ", "bold red"), error.message))
-    if error.mend:
-        console.print(Text.assemble(("fix:   ", "bold green"), error.mend))

@@ -145,10 +145,11 @@ class Asr(Section):
     )
     beam: int = Field(default=5, ge=1, le=20, description="Beam size of final texts.")
     window_s: float = Field(
-        default=15.0,
-        ge=1,
+        default=10.0,
+        ge=8,
         le=30,
-        description="Audio that is decoded in one piece; more costs more.",
+        description="Audio that is decoded in one piece; longer turns get a longer one. More costs "
+        "more, less than 8 s loops.",
     )
     partials: Literal["auto", "on", "off"] = Field(
         default="auto",
@@ -239,8 +240,15 @@ class Llm(Section):
         return self
 
 
+class Sentence(Section):
+    """One sentence in every language."""
+
+    zh: str = Field(min_length=1, description="In Mandarin.")
+    en: str = Field(min_length=1, description="In English.")
+
+
 class Prompts(Section):
-    """Files with the system prompt, one a language; the language of each turn chooses."""
+    """Files with the system prompt, one a language; a conversation's first turn chooses."""
 
     zh: Path = Field(
         default=CONFIGS / "prompts/zh.md",
@@ -251,6 +259,10 @@ class Prompts(Section):
         default=CONFIGS / "prompts/en.md",
         strict=False,
         description="For English, relative to the configuration file.",
+    )
+    switch: Sentence = Field(
+        default=Sentence(zh="（请用中文回答。）", en="(Answer in English.)"),
+        description="Added to a turn in another language than the conversation's prompt.",
     )
 
     def text(self, language: Language) -> str:
@@ -344,13 +356,6 @@ class Scripted(Section):
         except ConfigError as error:
             raise ValueError(error.message.removeprefix("scripted engines: ")) from None
         return value
-
-
-class Sentence(Section):
-    """One sentence in every language."""
-
-    zh: str = Field(min_length=1, description="In Mandarin.")
-    en: str = Field(min_length=1, description="In English.")
 
 
 class Messages(Section):

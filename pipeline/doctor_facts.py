@@ -15,10 +15,10 @@ import psutil
 
 from pipeline.budget import available_cores
 from pipeline.cgroup import memory_left
-from pipeline.config_schema import CONFIGS, Config
+from pipeline.config_schema import Config
 from pipeline.doctor_checks import Facts, LlmFact, ModelFact
 from pipeline.needs import needed_models
-from services.models import ModelStore, default_root, load_manifest
+from pipeline.store import models_root, open_store
 from tts_engine.errors import ConfigError
 
 _TIMEOUT_S = 5.0
@@ -27,9 +27,9 @@ _OPENAI = "https://api.openai.com/v1"
 
 def gather(config: Config) -> Facts:
     """Looks at everything; a server that does not answer costs at most a few seconds."""
-    root = config.models.dir or default_root()
+    root = models_root(config)
     cores = available_cores()
-    models, error = model_facts(config, root=root, cores=cores)
+    models, error = model_facts(config, cores=cores)
     free = psutil.virtual_memory().available
     return Facts(
         python=sys.version_info[:3],
@@ -46,15 +46,15 @@ def gather(config: Config) -> Facts:
 
 
 def model_facts(
-    config: Config, *, root: Path, cores: int, manifest: Path = CONFIGS / "models.yaml"
+    config: Config, *, cores: int, manifest: Path | None = None
 ) -> tuple[dict[str, ModelFact], str]:
     """State and size of every model that is needed, and why they could not be found out."""
     facts: dict[str, ModelFact] = {}
     try:
-        known = load_manifest(manifest)
-        store = ModelStore(root=root, manifest=known)
+        store = open_store(config, manifest=manifest)
         for name in needed_models(config, cores):
-            facts[name] = ModelFact(status=store.status(name).value, bytes=known.model(name).bytes)
+            size = store.manifest.model(name).bytes
+            facts[name] = ModelFact(status=store.status(name).value, bytes=size)
     except ConfigError as error:
         return facts, str(error)
     return facts, ""

@@ -91,6 +91,7 @@ class TurnDriver(AnswerEvents):
         self._state = TurnState(settings=settings)
         self._effects: asyncio.Queue[Effect] = asyncio.Queue()
         self._finaliser: asyncio.Task[None] | None = None
+        self._gone = False
         self._settled = asyncio.Event()
         self._started = asyncio.Event()
         self._turns = 0
@@ -201,7 +202,6 @@ class TurnDriver(AnswerEvents):
     def _fail_turn(self, request: int, error: DuplexdError) -> None:
         self._accounts.error(self._session, error)
         self._asr_error = error
-        self._effect(lambda: self._sink.error(error))
         self.handle(FinalFailed(request))
 
     def _withdraw(self) -> None:
@@ -219,7 +219,7 @@ class TurnDriver(AnswerEvents):
         if report is not None and revision:
             report.revision, report.transcript = revision, text
             self._reports[revision] = report
-        self._tell_turn_end(text, commit.language)
+        self._tell_final(text, commit.language)
         if revision:
             self._effect(lambda: self._sink.begin(revision))
         transcript = TranscriptionFrame(text, "", time_now_iso8601())
@@ -238,13 +238,21 @@ class TurnDriver(AnswerEvents):
     def _discard(self, *, failed: bool) -> None:
         self._ear.close_turn()
         self._deciding = None
-        if not failed:
+        if failed and self._asr_error is not None:
+            # Instead of the text, and where the text would stand: after the end of its turn.
+            error = self._asr_error
+            self._tell_turn_end()
+            self._effect(lambda: self._sink.error(error))
+        else:
             logger.debug("{}: nothing was said", self._session)
-        self._tell_turn_end("", "")
+            self._tell_final("", "")
 
-    def _tell_turn_end(self, text: str, language: str) -> None:
+    def _tell_turn_end(self) -> None:
         at_ms = round(self._decided_ms)
         self._effect(lambda: self._sink.turn_ended(at_ms=at_ms))
+
+    def _tell_final(self, text: str, language: str) -> None:
+        self._tell_turn_end()
         self._effect(lambda: self._sink.final(text, language))
 
     def _apologise(self) -> None:
@@ -300,9 +308,11 @@ class TurnDriver(AnswerEvents):
         self._effect(lambda: self._account(revision, outcome, heard, underruns))
 
     def on_gone(self, error: ConnectionError) -> None:
-        """The client cannot be reached."""
-        logger.info("{}: the client is gone: {}", self._session, error)
-        self._on_gone()
+        """The client cannot be reached; everyone who wanted to tell it something says so."""
+        if not self._gone:
+            self._gone = True
+            logger.info("{}: {}", self._session, error)
+            self._on_gone()
 
     # --- effects -----------------------------------------------------------------------------
     async def run(self) -> None:

@@ -208,7 +208,7 @@ class Session:
         given = options.instructions
         self._answers.answers = replace(
             base,
-            prompts={"": given} if given else base.prompts,
+            instructions=given or "",
             temperature=base.temperature if options.temperature is None else options.temperature,
             max_tokens=options.max_tokens or base.max_tokens,
         )

@@ -107,7 +107,9 @@ class Sink(ABC):
 
     @abstractmethod
     async def final(self, text: str, language: str) -> None:
-        """The text of the turn that ended; empty when nothing was said."""
+        """The text of the turn that ended; empty when nothing was said. Recognition that failed is
+        told by `error` in its place.
+        """
 
     # --- the rest ---------------------------------------------------------------------------
     @abstractmethod
@@ -116,7 +118,7 @@ class Sink(ABC):
 
     @abstractmethod
     async def error(self, error: DuplexdError) -> None:
-        """Something failed outside an answer; the conversation goes on."""
+        """Something failed outside an answer, as recognition; the conversation goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,16 +88,10 @@ def _serve(config: Config, listener: socket.socket) -> None:
     import uvicorn
 
     from pipeline.app import Daemon, create_app
-    from pipeline.commands.models import MANIFEST
-    from services.models import ModelStore, default_root, load_manifest
+    from pipeline.store import open_store
     from services.realtime.uvicorn_protocol import FaceWebSocketProtocol
 
-    store = ModelStore(
-        root=config.models.dir or default_root(),
-        manifest=load_manifest(MANIFEST),
-        offline=config.models.offline,
-    )
-    daemon = Daemon(config=config, store=store)
+    daemon = Daemon(config=config, store=open_store(config))
 
     def fail() -> None:
         server.should_exit = True

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ from pipeline.commands.options import (
     configured,
     overrides,
 )
-from tts_engine.errors import BadRequest, UnknownVoice
+from tts_engine.errors import DuplexdError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,6 +42,12 @@ def talk(
     say: Annotated[
         list[str] | None,
         typer.Option("--say", metavar="TEXT", help="Say a text in the embedded voice; repeatable."),
+    ] = None,
+    say_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--say-file", metavar="FILE", help="Say every line of a text file; # is a comment."
+        ),
     ] = None,
     say_voice: Annotated[
         str, typer.Option("--say-voice", metavar="NAME", help="The voice that says it.")
@@ -64,6 +71,9 @@ def talk(
             help="The daemon; otherwise the configured port's, or one of its own.",
         ),
     ] = None,
+    own: Annotated[
+        bool, typer.Option("--own", help="Start a daemon, also if one is running.")
+    ] = False,
     log: Annotated[
         Path | None, typer.Option("--log", metavar="FILE", help="Log of a daemon of its own.")
     ] = None,
@@ -77,114 +87,169 @@ def talk(
     tts: TtsName = None,
     engines: Engines = None,
 ) -> None:
-    """Talk to the daemon: sound files or texts, one turn each, files first.
+    """Talk to the daemon: sound files or texts, one turn each; files first, then texts.
 
-    Without a daemon at the configured address one is started for the length of the talk, with the
-    options given here. Prints transcript, answer and where the time went.
+    Without a daemon at the configured address one is started for the length of the talk; so it is
+    where configuration options are given. Prints transcript, answer and where the time went.
     """
-    from rich.console import Console
+    if not (wav or say or say_file):
+        raise typer.BadParameter("give --wav FILE, --say TEXT or --say-file FILE")
+    if url and own:
+        raise typer.BadParameter("give --url or --own, not both")
+    with _failures_as_json(as_json):
+        settings = configured(config, sets, asr=asr, llm=llm, tts=tts, engines=engines)
+        chosen = own or any((config, sets, asr, llm, tts, engines))
+        arguments = ["--config", str(config)] if config else []
+        for each in overrides(sets, asr=asr, llm=llm, tts=tts, engines=engines):
+            arguments += ["--set", each]
+        console = _console(quiet=as_json)
+        if out is not None:
+            from pipeline.talk.stereo import check_writable
 
-    from pipeline.talk.client import TalkClient
+            check_writable(out)
+        utterances = _utterances(settings, wav or [], say or [], say_file, voice=say_voice)
+        with ExitStack() as stack:
+            address = url or (None if chosen else _running(settings, console))
+            if address is None:
+                from pipeline.talk.daemon import own_daemon
 
-    if not wav and not say:
-        raise typer.BadParameter("give --wav FILE or --say TEXT")
-    settings = configured(config, sets, asr=asr, llm=llm, tts=tts, engines=engines)
-    chosen = bool(config or sets or asr or llm or tts or engines)
-    console = Console(quiet=as_json)
-    utterances = _utterances(settings, wav or [], say or [], voice=say_voice)
-    arguments = [
-        *(["--config", str(config)] if config else []),
-        *(part for each in overrides(sets, asr=asr, llm=llm, tts=tts, engines=engines)
-          for part in ("--set", each)),
-    ]  # fmt: skip
-    with ExitStack() as stack:
-        address = url or _running(settings, only_plain=chosen)
-        if address is None:
-            from pipeline.talk.daemon import own_daemon
-
-            console.print("[dim]no daemon is running: starting one[/dim]")
-            address = stack.enter_context(own_daemon(arguments, log=log))
-        client = TalkClient(f"ws://{address}/v1/realtime")
-        turns = asyncio.run(client.talk(utterances, turn_timeout_s=turn_timeout_s))
-    if out is not None:
-        client.recording.write(out)
-    if as_json:
-        typer.echo(json.dumps(summary(turns), ensure_ascii=False))
-    else:
-        _show(console, turns, out)
-    if not turns or any(turn["status"] != "completed" for turn in turns):
+                console.print("[dim]starting a daemon[/dim]")
+                address = stack.enter_context(own_daemon(arguments, log=log))
+            turns = _converse(_endpoint(address), utterances, out, timeout_s=turn_timeout_s)
+        done = _report(console, turns, len(utterances), out, as_json=as_json)
+    if not done:
         raise typer.Exit(1)
 
 
-def summary(turns: list[dict[str, Any]]) -> dict[str, Any]:
+def result(turns: list[dict[str, Any]]) -> dict[str, Any]:
     """The one object that --json prints."""
+    from pipeline.talk.summary import summarise
+
     return {
         "transcript": " ".join(t["transcript"] for t in turns if t["transcript"]),
         "answer": " ".join(t["answer"] for t in turns if t["answer"]),
         "turns": turns,
+        "summary": summarise(turns),
     }
 
 
-def _running(config: Config, *, only_plain: bool) -> str | None:
-    """The configured daemon's address, if it runs and no options ask for another one."""
-    from pipeline.talk.daemon import is_ready
+@contextmanager
+def _failures_as_json(wanted: bool) -> Iterator[None]:
+    """A program that reads our standard output gets its one object also when the talk fails."""
+    try:
+        yield
+    except Exception as error:
+        if wanted:
+            expected = isinstance(error, DuplexdError)
+            details = {
+                "code": error.code if expected else "internal",
+                "message": error.message if expected else repr(error),
+                "mend": error.mend if expected else "",
+            }
+            typer.echo(json.dumps({"error": details}, ensure_ascii=False))
+        raise
 
-    host, port = config.server.host, config.server.port
-    if only_plain or not is_ready(host, port):
+
+def _console(*, quiet: bool) -> Console:
+    from rich.console import Console
+
+    return Console(quiet=quiet, highlight=False)
+
+
+def _running(config: Config, console: Console) -> str | None:
+    """The configured daemon's address, if it runs; waits for it while it warms up."""
+    from pipeline.talk.daemon import address_of, await_ready, state_of
+
+    address = address_of(config.server.host, config.server.port)
+    state = state_of(address)
+    if state == "none":
         return None
-    return f"{host}:{port}"
+    if state == "warming":
+        console.print("[dim]waiting for the daemon to warm up[/dim]")
+        await_ready(address)
+    return address
+
+
+def _endpoint(address: str) -> str:
+    return address if "://" in address else f"ws://{address}/v1/realtime"
 
 
 def _utterances(
-    config: Config, files: list[Path], texts: list[str], *, voice: str
+    config: Config, files: list[Path], texts: list[str], text_file: Path | None, *, voice: str
 ) -> list[NDArray[np.int16]]:
+    """What will be said, made before the talk: its compute must not disturb the turns."""
+    from pipeline.talk.say import read_lines
     from pipeline.talk.stereo import read_mono
 
+    texts = [*texts, *(read_lines(text_file) if text_file else ())]
     spoken = [read_mono(path) for path in files]
-    if texts:
-        spoken += asyncio.run(_speak(config, texts, voice))
-    return spoken
+    return [*spoken, *(_spoken(config, texts, voice) if texts else ())]
 
 
-async def _speak(config: Config, texts: list[str], voice: str) -> list[NDArray[np.int16]]:
-    """Says texts in the embedded voice, before the talk: its compute must not disturb the turns."""
-    import numpy as np
+def _spoken(config: Config, texts: list[str], voice: str) -> list[NDArray[np.int16]]:
+    from pipeline.budget import ThreadBudget
+    from pipeline.commands.weights import fetch_missing
+    from pipeline.store import open_store
+    from pipeline.talk.say import speak
     from tts_engine.kokoro.engine import KokoroEngine
 
-    from pipeline.budget import available_cores
-    from pipeline.commands.models import MANIFEST
-    from services.models import ModelStore, default_root, load_manifest
+    fetch_missing(config, ["kokoro"])
+    engine = KokoroEngine(
+        model_dir=open_store(config).path("kokoro"), threads=ThreadBudget.of(config.threads).tts
+    )
+    return asyncio.run(speak(engine, texts, voice=voice))
 
-    store = ModelStore(root=config.models.dir or default_root(), manifest=load_manifest(MANIFEST))
-    engine = KokoroEngine(model_dir=store.path("kokoro"), threads=max(1, available_cores() // 2))
-    await engine.start()
+
+def _converse(
+    url: str, utterances: list[NDArray[np.int16]], out: Path | None, *, timeout_s: float
+) -> list[dict[str, Any]]:
+    """Holds the conversation; what there is of it is recorded also when it fails."""
+    from pipeline.talk.client import TalkClient
+
+    client = TalkClient(url)
     try:
-        result: list[NDArray[np.int16]] = []
-        for text in texts:
-            try:
-                pcm = [chunk.pcm async for chunk in engine.synthesize(text, voice=voice)]
-            except UnknownVoice as error:
-                raise BadRequest(error.message, mend=error.mend) from error
-            result.append(np.frombuffer(b"".join(pcm), np.int16))
-        return result
+        return asyncio.run(client.talk(utterances, turn_timeout_s=timeout_s))
     finally:
-        await engine.close()
+        if out is not None and client.recording.sent:
+            client.recording.write(out)
+
+
+def _report(
+    console: Console,
+    turns: list[dict[str, Any]],
+    utterances: int,
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> bool:
+    """Prints the talk; tells whether every utterance was answered."""
+    from pipeline.talk.summary import answered
+
+    if as_json:
+        typer.echo(json.dumps(result(turns), ensure_ascii=False))
+    else:
+        _show(console, turns, out)
+    return answered(turns, utterances)
 
 
 def _show(console: Console, turns: list[dict[str, Any]], out: Path | None) -> None:
     from rich.markup import escape
 
+    from pipeline.talk.summary import summarise, summary_table
     from pipeline.talk.waterfall import waterfall
 
     if not turns:
         console.print("[yellow]The daemon heard nothing.[/yellow]")
     for turn in turns:
         console.print(f"[bold]you[/bold]     {escape(turn['transcript'] or '(nothing)')}")
-        console.print(f"[bold]duplexd[/bold] {escape(turn['answer'] or '(nothing)')}")
+        cut = " [dim](interrupted)[/dim]" if turn["status"] == "cancelled" else ""
+        console.print(f"[bold]duplexd[/bold] {escape(turn['answer'] or '(nothing)')}{cut}")
         if turn["error"]:
             console.print(f"[red]error[/red]   {escape(turn['error'])}")
         if turn["v2v_ms"] is not None:
-            console.print(waterfall(turn))
+            console.print(waterfall(turn, width=console.width))
         console.print()
+    if len(turns) > 1:
+        console.print(summary_table(summarise(turns)))
     if out is not None:
-        console.print(f"[dim]recorded in {out}: left sent, right heard[/dim]")
+        console.print(f"[dim]recorded in {escape(str(out))}: left sent, right heard[/dim]")

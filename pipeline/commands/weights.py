@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,15 +15,25 @@ def fetch_needed(config: Config) -> None:
     Raises:
         ModelError: one could not be fetched.
     """
-    from pipeline.commands.models import MANIFEST, _progress
     from pipeline.needs import needed_models
-    from services.models import ModelState, ModelStore, default_root, load_manifest
 
-    names = needed_models(config)
-    if not names or not config.models.auto_fetch or config.models.offline:
+    fetch_missing(config, needed_models(config))
+
+
+def fetch_missing(config: Config, names: Iterable[str]) -> None:
+    """Fetches those of the models that are not here, if `config` allows that.
+
+    Raises:
+        ModelError: one could not be fetched.
+    """
+    from pipeline.commands.progress import progress_bar
+    from pipeline.store import open_store
+    from services.models import ModelState
+
+    if not config.models.auto_fetch or config.models.offline:
         return
-    store = ModelStore(root=config.models.dir or default_root(), manifest=load_manifest(MANIFEST))
+    store = open_store(config)
     for name in names:
         if store.status(name) in (ModelState.MISSING, ModelState.CORRUPT):
-            with _progress(f"{name}: ") as progress:
+            with progress_bar(name) as progress:
                 store.fetch(name, progress)

@@ -21,12 +21,14 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from pipeline.talk.stereo import RATE, StereoRecording
 from pipeline.talk.turn import ClientTurn, measure
-from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
+from tts_engine.errors import AtCapacity, EngineFailed, TimedOut
 
 FRAME_MS = 20
 _FRAME = RATE * FRAME_MS // 1000
 #: silence before the first words, seconds
 _LEAD_S = 0.3
+#: silence after an answer was played, seconds
+_GAP_S = 0.1
 #: nothing more is expected when the daemon has been quiet for so long after the speech, seconds
 _QUIET_S = 2.0
 
@@ -40,12 +42,15 @@ class TalkClient:
         self._url = url
         self._on_event = on_event
         self._began = 0.0
+        self._welcome = False
         self._speech: NDArray[np.int16] = np.zeros(0, np.int16)
         self._said = asyncio.Event()
-        self._over = asyncio.Event()
+        self._news = asyncio.Event()
         self._last_event = 0.0
-        self._pending = 0  # user turns and answers that are not over
-        self._turn: ClientTurn | None = None
+        self._hearing = False  # the daemon says that a turn is open
+        self._expected = False  # a transcript came that an answer will follow
+        self._utterance = 0
+        self._responses: dict[str, ClientTurn] = {}
         self.recording = StereoRecording()
         self.turns: list[ClientTurn] = []
 
@@ -62,66 +67,82 @@ class TalkClient:
             The turns as `pipeline.talk.turn.measure` gives them.
 
         Raises:
-            EngineFailed: the daemon cannot be reached, refuses, or ends the connection.
+            AtCapacity: the daemon is full, or warming up.
+            EngineFailed: it cannot be reached, refuses, or ends the connection.
             TimedOut: an answer is not over in time.
         """
         try:
-            async with connect(self._url, compression=None, max_size=None) as socket:
-                await self._converse(socket, utterances, turn_timeout_s)
+            # No proxy: what is measured is the way to the daemon.
+            socket = await connect(self._url, compression=None, max_size=None, proxy=None)
         except (OSError, WebSocketException) as error:
             raise EngineFailed(
-                f"The conversation with {self._url} failed: {error}", mend="Is the daemon running?"
+                f"No daemon can be reached at {self._url}: {error}",
+                mend="Start one with `run.py serve`, or leave out --url",
             ) from error
-        return [measure(t, self.recording, began=self._began) for t in self.turns]
+        async with socket:
+            await self._converse(socket, utterances, turn_timeout_s)
+        return self.measured()
+
+    def measured(self) -> list[dict[str, Any]]:
+        """The turns until now."""
+        return [measure(turn, self.recording, began=self._began) for turn in self.turns]
 
     async def _converse(
         self, socket: ClientConnection, utterances: list[NDArray[np.int16]], timeout_s: float
     ) -> None:
         self._began = time.monotonic()
-        microphone = asyncio.create_task(self._microphone(socket))
-        ears = asyncio.create_task(self._listen(socket))
-        script = asyncio.create_task(self._script(utterances, timeout_s))
-        tasks = {microphone, ears, script}
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-            if script not in done:
-                raise EngineFailed("The daemon ended the connection")
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            async with asyncio.TaskGroup() as group:
+                ears = group.create_task(self._listen(socket))
+                microphone = group.create_task(self._microphone(socket))
+                await self._script(utterances, timeout_s)
+                ears.cancel()
+                microphone.cancel()
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
 
     async def _script(self, utterances: list[NDArray[np.int16]], timeout_s: float) -> None:
         await asyncio.sleep(_LEAD_S)
-        for samples in utterances:
-            self._over.clear()
+        for number, samples in enumerate(utterances):
+            self._utterance = number
             self._said.clear()
             self._speech = samples
             await self._said.wait()
             try:
                 async with asyncio.timeout(timeout_s):
-                    await self._until_quiet()
+                    await self._until_over()
             except TimeoutError:
-                raise TimedOut(f"The answer was not over after {timeout_s:g} s") from None
+                raise TimedOut(
+                    f"The answer to utterance {number + 1} was not over after {timeout_s:g} s",
+                    mend="Give more time with --turn-timeout-s, or look into the daemon's log",
+                ) from None
 
-    async def _until_quiet(self) -> None:
+    async def _until_over(self) -> None:
         """The answer has been played, or nothing came at all."""
         said_at = time.monotonic()
         while True:
-            quiet_since = max(said_at, self._last_event)
-            played_at = self._began + self.recording.heard.end / RATE
-            due = max(quiet_since + _QUIET_S, played_at + 0.1) if not self._pending else None
+            self._news.clear()
+            due = None if self._pending() else self._due(said_at)
             if due is not None and time.monotonic() >= due:
                 return
-            self._over.clear()
-            wait_s = None if due is None else due - time.monotonic()
             try:
-                async with asyncio.timeout(wait_s):
-                    await self._over.wait()
+                async with asyncio.timeout(None if due is None else due - time.monotonic()):
+                    await self._news.wait()
             except TimeoutError:
                 continue
+
+    def _pending(self) -> bool:
+        """A user turn or an answer is not over."""
+        answering = any(not turn.status for turn in self._responses.values())
+        return self._hearing or self._expected or answering
+
+    def _due(self, said_at: float) -> float:
+        """When the utterance is over, if nothing more comes."""
+        played = self._began + self.recording.heard.end / RATE + _GAP_S
+        turn = self.turns[-1] if self.turns else None
+        if turn is not None and turn.utterance == self._utterance and turn.report:
+            return played  # the daemon closed its books on the turn
+        return max(max(said_at, self._last_event) + _QUIET_S, played)
 
     async def _microphone(self, socket: ClientConnection) -> None:
         silence = np.zeros(_FRAME, np.int16)
@@ -142,59 +163,107 @@ class TalkClient:
             try:
                 await socket.send(json.dumps(message))
             except ConnectionClosed:
-                return
+                return  # the ears hear why
 
     async def _listen(self, socket: ClientConnection) -> None:
-        async for message in socket:
-            arrived = time.monotonic()
-            event: dict[str, Any] = json.loads(message)
-            self._take(event, round((arrived - self._began) * RATE))
-            self._on_event(event)
+        """Follows the conversation until cancelled.
 
+        Raises:
+            DuplexdError: the daemon refused, or ended the connection.
+        """
+        try:
+            while True:
+                event: dict[str, Any] = json.loads(await socket.recv())
+                self._last_event = time.monotonic()
+                self._take(event, round((self._last_event - self._began) * RATE))
+                self._on_event(event)
+                self._news.set()
+        except ConnectionClosed as error:
+            reason = f": {error.rcvd.reason}" if error.rcvd and error.rcvd.reason else ""
+            raise EngineFailed(
+                f"The daemon ended the conversation in utterance {self._utterance + 1}{reason}",
+                mend="Look into its log",
+            ) from error
+
+    # --- events ------------------------------------------------------------------------------
     def _take(self, event: dict[str, Any], position: int) -> None:
         """Follows the conversation; `position` is now, on the recording."""
-        kind: str = event["type"]
-        turn = self._turn
-        self._last_event = time.monotonic()
-        if kind == "input_audio_buffer.speech_started":
-            self.recording.heard.flush(position)
-            self._pending = 1
-        elif kind.endswith("input_audio_transcription.completed"):
-            self._turn = ClientTurn(transcript=event["transcript"])
-            self.turns.append(self._turn)
-            self._pending = 0
-        elif kind == "response.created":
-            self._pending = 1
-        elif kind == "response.output_audio.delta" and turn is not None:
-            samples = np.frombuffer(base64.b64decode(event["delta"]), np.int16)
-            start = self.recording.heard.arrive(position, samples)
-            turn.audio_at = start if turn.audio_at is None else turn.audio_at
-            turn.audio_end = start + len(samples)
-        elif kind == "response.output_audio_transcript.delta" and turn is not None:
-            turn.answer += event["delta"]
-        elif kind == "response.done" and turn is not None:
-            response = event["response"]
-            turn.status = response["status"]
-            details = response.get("status_details") or {}
-            turn.error = (details.get("error") or {}).get("message") or ""
-            self._pending = 0
-        elif kind == "duplexd.turn" and self.turns:
-            self._report(event)
-        elif kind == "error":
-            self._fail(event["error"])
-        self._over.set()
+        match event["type"]:
+            case "session.created":
+                self._welcome = True
+            case "input_audio_buffer.speech_started":
+                self._flush(position)
+                self._hearing = True
+            case "conversation.item.input_audio_transcription.completed":
+                self._open_turn(transcript=event["transcript"])
+                self._hearing = False
+                self._expected = bool(event["transcript"])  # nothing is answered by nothing
+            case "conversation.item.input_audio_transcription.failed":
+                self._open_turn(status="failed", error=event["error"]["message"])
+                self._hearing = False
+            case "response.created":
+                self._responses[event["response"]["id"]] = self._unanswered_turn()
+                self._expected = False
+            case "response.output_audio.delta":
+                self._play(event, position)
+            case "response.output_audio_transcript.delta":
+                self._responses[event["response_id"]].answer += event["delta"]
+            case "response.done":
+                self._close_response(event["response"])
+            case "duplexd.turn":
+                self._report(event)
+            case "error":
+                self._fail(event["error"])
+            case _:
+                pass
+
+    def _open_turn(self, *, transcript: str = "", status: str = "", error: str = "") -> ClientTurn:
+        turn = ClientTurn(
+            utterance=self._utterance, transcript=transcript, status=status, error=error
+        )
+        self.turns.append(turn)
+        return turn
+
+    def _unanswered_turn(self) -> ClientTurn:
+        """The turn that a response belongs to; a new one, if nobody had said anything."""
+        if self.turns and not self.turns[-1].status:
+            return self.turns[-1]
+        return self._open_turn()
+
+    def _flush(self, position: int) -> None:
+        self.recording.heard.flush(position)
+        for turn in self._responses.values():
+            turn.audio_end = min(turn.audio_end, position)
+
+    def _play(self, event: dict[str, Any], position: int) -> None:
+        turn = self._responses[event["response_id"]]
+        samples = np.frombuffer(base64.b64decode(event["delta"]), np.int16)
+        start = self.recording.heard.arrive(position, samples)
+        turn.audio_at = start if turn.audio_at is None else turn.audio_at
+        turn.audio_end = start + len(samples)
+
+    def _close_response(self, response: dict[str, Any]) -> None:
+        turn = self._responses[response["id"]]
+        turn.status = response["status"]
+        details = response.get("status_details") or {}
+        turn.error = (details.get("error") or {}).get("message") or ""
 
     def _report(self, event: dict[str, Any]) -> None:
-        report = event["report"]
-        turn = self.turns[-1]
-        turn.report = report
+        turn = self._responses.get(event.get("response_id") or "")
+        if turn is None:
+            return
+        turn.report = event["report"]
         boot = event.get("clock", {}).get("boot_id")
         turn.same_clock = bool(boot) and boot == boot_id()
 
     def _fail(self, error: dict[str, Any]) -> None:
-        if self._turn is None and not self.turns:
-            raise DuplexdError(f"The daemon refused: {error.get('message')}")
-        self.turns[-1].error = error.get("message") or ""
+        message: str = error.get("message") or "it did not say why"
+        if not self._welcome:
+            refused = AtCapacity if error.get("code") == AtCapacity.code else EngineFailed
+            raise refused(f"The daemon refused: {message}")
+        if self.turns:
+            self.turns[-1].error = message
+        self._expected = False  # an answer that fails before it begins is an error
 
 
 def boot_id() -> str:

@@ -2,39 +2,81 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import IO, Literal
 
 import httpx
 
-from tts_engine.errors import EngineFailed, TimedOut
+from tts_engine.errors import BadRequest, EngineFailed, TimedOut
 
 RUN = Path(__file__).resolve().parents[2] / "run.py"
-#: longest wait for a daemon of our own to be warm: it may have models to fetch
+#: longest wait for a daemon to be warm: it may have models to fetch, seconds
 START_TIMEOUT_S = 600.0
+#: longest wait for it to end, seconds; then it is killed
+STOP_TIMEOUT_S = 10.0
 _ASK_EVERY_S = 0.2
+#: everything a daemon says before it gives up fits into these lines
+_LAST_LINES = 12
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+
+State = Literal["ready", "warming", "none"]
 
 
-def is_ready(host: str, port: int) -> bool:
-    """A daemon answers there, and is warm."""
+def address_of(host: str, port: int) -> str:
+    """host:port at which a daemon that listens on `host` is reached from this machine."""
+    host = _WILDCARDS.get(host, host)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def state_of(address: str) -> State:
+    """Whether a daemon answers there, and is warm."""
     try:
-        return httpx.get(f"http://{host}:{port}/readyz", timeout=2.0).status_code == 200
-    except httpx.HTTPError:
-        return False
+        # Never through a proxy: this asks for a daemon on this machine.
+        with httpx.Client(trust_env=False, timeout=2.0) as client:
+            answer = client.get(f"http://{address}/readyz")
+            status = answer.json().get("status")
+    except (httpx.HTTPError, ValueError, AttributeError):
+        return "none"  # nobody, or somebody else
+    if status == "ready":
+        return "ready"
+    return "warming" if status == "warming" else "none"
+
+
+def await_ready(address: str, *, timeout_s: float = START_TIMEOUT_S) -> None:
+    """Waits for a daemon that somebody else has started.
+
+    Raises:
+        EngineFailed: it is gone.
+        TimedOut: it was not ready in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    while (state := state_of(address)) != "ready":
+        if state == "none":
+            raise EngineFailed(f"The daemon at {address} did not start", mend="Look into its log")
+        _check(deadline, timeout_s)
+        time.sleep(_ASK_EVERY_S)
 
 
 @contextmanager
-def own_daemon(arguments: Sequence[str], *, log: Path | None = None) -> Iterator[str]:
-    """Runs `run.py serve` on a free port of loopback.
+def own_daemon(
+    arguments: Sequence[str], *, log: Path | None = None, timeout_s: float = START_TIMEOUT_S
+) -> Iterator[str]:
+    """Runs `run.py serve` on a free port of loopback; it ends with the block, also by SIGTERM.
 
     Args:
         arguments: options of `serve`.
         log: where its log goes; None discards it.
+        timeout_s: longest wait for it to be ready.
 
     Yields:
         host:port, once it is ready.
@@ -43,42 +85,52 @@ def own_daemon(arguments: Sequence[str], *, log: Path | None = None) -> Iterator
         EngineFailed: it ended; the message has its last words.
         TimedOut: it was not ready in time.
     """
-    port = _free_port()
-    command = [sys.executable, str(RUN), "serve", *arguments, "--set", f"server.port={port}"]
-    command += ["--set", "server.host=127.0.0.1"]
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as process:
-        tail = _Tail(process, log)
+    address = address_of("127.0.0.1", port := _free_port())
+    command = [sys.executable, str(RUN), "serve", *arguments]
+    command += ["--set", f"server.port={port}", "--set", "server.host=127.0.0.1"]
+    with (
+        _sigterm_unwinds(),
+        _opened(log) as file,
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as process,
+    ):
+        words = _LastWords(process, file)
         try:
-            _await_ready(process, port, tail)
-            yield f"127.0.0.1:{port}"
+            _await_own(process, address, words, timeout_s)
+            yield address
         finally:
             process.terminate()
             try:
-                process.wait(10)
+                process.wait(STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 process.kill()
-            tail.join()
+            words.join()
 
 
-class _Tail:
+class _LastWords:
     """Drains a process's standard error, and keeps its last lines for a message."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path | None) -> None:
-        import threading
-        from collections import deque
-
-        self.lines: deque[str] = deque(maxlen=5)
-        self._file = log.open("wb") if log else None
+    def __init__(self, process: subprocess.Popen[bytes], file: IO[bytes] | None) -> None:
+        self._lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self._file = file
         self._thread = threading.Thread(target=self._run, args=(process.stderr,), daemon=True)
         self._thread.start()
 
     def join(self) -> None:
-        """Waits for the process's last words."""
+        """Waits for the last of them."""
         self._thread.join(5)
-        if self._file:
-            self._file.close()
+
+    def failure(self) -> EngineFailed:
+        """What the daemon said about its end: the lines that `run.py` ends with, if it did."""
+        said = {
+            name: line.partition(":")[2].strip()
+            for line in self._lines
+            for name in ("error", "fix")
+            if line.startswith(f"{name}:")
+        }
+        why = said.get("error") or " / ".join(self._lines) or "it said nothing"
+        return EngineFailed(f"The daemon did not start: {why}", mend=said.get("fix", ""))
 
     def _run(self, stream: Iterator[bytes]) -> None:
         for line in stream:
@@ -86,18 +138,56 @@ class _Tail:
                 self._file.write(line)
                 self._file.flush()
             if text := line.decode(errors="replace").strip():
-                self.lines.append(text)
+                self._lines.append(text)
 
 
-def _await_ready(process: subprocess.Popen[bytes], port: int, tail: _Tail) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not is_ready("127.0.0.1", port):
-        if process.poll() is not None:
-            tail.join()
-            raise EngineFailed(f"The daemon did not start: {' / '.join(tail.lines)}")
-        if time.monotonic() > deadline:
-            raise TimedOut(f"The daemon was not ready after {START_TIMEOUT_S:g} s")
-        time.sleep(_ASK_EVERY_S)
+def _await_own(
+    process: subprocess.Popen[bytes], address: str, words: _LastWords, timeout_s: float
+) -> None:
+    deadline = time.monotonic() + timeout_s
+    while state_of(address) != "ready":
+        _check(deadline, timeout_s)
+        try:
+            process.wait(_ASK_EVERY_S)
+        except subprocess.TimeoutExpired:
+            continue
+        words.join()
+        raise words.failure()
+
+
+def _check(deadline: float, timeout_s: float) -> None:
+    if time.monotonic() > deadline:
+        raise TimedOut(f"The daemon was not ready after {timeout_s:g} s", mend="Look into its log")
+
+
+@contextmanager
+def _sigterm_unwinds() -> Iterator[None]:
+    """Lets SIGTERM end this process by way of its `finally` clauses, as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+
+    def unwind(number: int, _: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _opened(log: Path | None) -> Iterator[IO[bytes] | None]:
+    if log is None:
+        yield None
+        return
+    try:
+        file = log.open("wb")
+    except OSError as error:
+        raise BadRequest(f"Cannot write {log}: {error.strerror}") from error
+    with file:
+        yield file
 
 
 def _free_port() -> int:

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
+import soxr
 from numpy.typing import NDArray
+
+from tts_engine.errors import BadAudio, BadRequest
 
 #: samples per second of both channels
 RATE = 24_000
@@ -68,12 +71,24 @@ class StereoRecording:
         return channel
 
     def write(self, path: Path) -> None:
-        """Writes a stereo file; the format follows the name, WAV for most."""
+        """Writes a stereo file in a format that `check_writable` has accepted."""
         left, right = self.left(), self.right()
         both = np.zeros((max(len(left), len(right)), 2), np.int16)
         both[: len(left), 0] = left
         both[: len(right), 1] = right
         soundfile.write(path, both, RATE, subtype="PCM_16")
+
+
+def check_writable(path: Path) -> None:
+    """Refuses a name under which no recording can be written, before it is made.
+
+    Raises:
+        BadRequest: the name's ending is no format for it, or its folder is not there.
+    """
+    if not soundfile.check_format(path.suffix.removeprefix(".").upper() or "-", "PCM_16"):
+        raise BadRequest(f"Cannot write {path}: unknown format", mend="End the name in .wav")
+    if not path.absolute().parent.is_dir() or path.is_dir():
+        raise BadRequest(f"Cannot write {path}: no such folder", mend="Make it first")
 
 
 def read_mono(path: Path) -> NDArray[np.int16]:
@@ -82,10 +97,6 @@ def read_mono(path: Path) -> NDArray[np.int16]:
     Raises:
         BadAudio: it is not there, not audio, or empty.
     """
-    import soxr
-
-    from tts_engine.errors import BadAudio
-
     try:
         samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
     except (OSError, RuntimeError) as error:

@@ -14,9 +14,10 @@ class ClientTurn:
     """What the client saw of a turn.
 
     Parameters:
+        utterance: number of the utterance that it belongs to, from 0.
         transcript: what the daemon understood.
         answer: text of the answer.
-        status: of the response: "completed", "cancelled" or "failed".
+        status: of the response: "completed", "cancelled" or "failed"; empty while there is none.
         error: why it failed.
         audio_at: position of the answer's first sample on the recording, samples.
         audio_end: position just past its last one.
@@ -24,6 +25,7 @@ class ClientTurn:
         same_clock: the daemon's stamps are of this machine's clock.
     """
 
+    utterance: int = 0
     transcript: str = ""
     answer: str = ""
     status: str = ""
@@ -33,12 +35,23 @@ class ClientTurn:
     report: dict[str, Any] = field(default_factory=dict[str, Any])
     same_clock: bool = False
 
+    @property
+    def audio_samples(self) -> int:
+        """Samples of the answer that were heard."""
+        return 0 if self.audio_at is None else max(0, self.audio_end - self.audio_at)
+
 
 def measure(turn: ClientTurn, recording: StereoRecording, *, began: float) -> dict[str, Any]:
     """Adds the client's ends to the daemon's stamps.
 
-    The last voiced sample is looked for in what was sent before the daemon's decision, the first
-    audible one in what was heard from the answer's start, both by the rule of `pipeline.latency`.
+    Voice to voice is the distance, on the recording, from the last voiced sample that was sent
+    before the daemon's decision to the first audible one of the answer, both by the rule of
+    `pipeline.latency`. It needs no clock but the recording's.
+
+    `parts_ms` sum to it where the daemon shares this machine's clock. Where it does not, they are
+    the parts between its own stamps: `frame_in` and `frame_out`, the way there and back, cannot be
+    told apart and are left out; and voice counts up to the answer's first sample, since nobody can
+    say where the decision lies on the recording.
 
     Args:
         turn: what was seen.
@@ -48,29 +61,51 @@ def measure(turn: ClientTurn, recording: StereoRecording, *, began: float) -> di
     Returns:
         The turn as `talk --json` prints it; times in milliseconds, None where there is no answer.
     """
-    stamps: dict[str, float] = dict(turn.report.get("stamps", {})) if turn.same_clock else {}
-    result = TurnReport(turn=int(turn.report.get("turn", 0)), stamps=stamps)
-    if turn.audio_at is not None:
-        decided = stamps.get("endpoint")
-        until = round((decided - began) * RATE) if decided else turn.audio_at
-        voiced = last_sound(recording.left()[: max(0, until)], RATE)
-        audible = first_sound(recording.right()[turn.audio_at : turn.audio_end], RATE)
-        if voiced is not None and audible is not None:
-            result.stamps["voiced_end"] = began + voiced / RATE
-            result.stamps["heard"] = began + (turn.audio_at + audible) / RATE
-    v2v_ms = result.v2v_ms
+    stamps: dict[str, float] = dict(turn.report.get("stamps", {}))
+    ends = _ends(turn, recording, stamps.get("endpoint") if turn.same_clock else None, began)
+    v2v_ms = None
+    if ends is not None:
+        voiced, heard = (began + end / RATE for end in ends)
+        v2v_ms = (heard - voiced) * 1e3
+        if turn.same_clock:
+            # A stamp taken just after a send may be later than the sound it let out.
+            stamps = {name: min(at, heard) for name, at in stamps.items()}
+            stamps |= {"voiced_end": voiced, "heard": heard}
+    parts = TurnReport(turn=0, stamps=stamps).parts_ms if ends is not None else {}
+    known = {part for name, part in PATH if name in stamps}
     return {
+        "utterance": turn.utterance,
         "transcript": turn.transcript,
         "answer": turn.answer,
         "status": turn.status,
         "error": turn.error or None,
         "v2v_ms": None if v2v_ms is None else round(v2v_ms, 1),
-        "v2v_server_ms": turn.report.get("v2v_server_ms"),
-        "parts_ms": {k: round(v, 1) for k, v in result.parts_ms.items()} if v2v_ms else {},
+        "v2v_server_ms": _rounded(turn.report.get("v2v_server_ms")),
+        "parts_ms": {part: round(ms, 1) for part, ms in parts.items() if part in known},
         "work_ms": turn.report.get("work_ms", {}),
         "underruns": turn.report.get("underruns", 0),
-        "audio_s": round((turn.audio_end - (turn.audio_at or turn.audio_end)) / RATE, 2),
+        "audio_s": round(turn.audio_samples / RATE, 2),
         "stamps_s": {
-            name: round(result.stamps[name] - began, 4) for name, _ in PATH if name in result.stamps
+            name: round(stamps[name] - began, 4)
+            for name, _ in PATH
+            if name in stamps and turn.same_clock
         },
     }
+
+
+def _ends(
+    turn: ClientTurn, recording: StereoRecording, decided: float | None, began: float
+) -> tuple[int, int] | None:
+    """Positions on the recording of the end of the user's voice and of the answer's first sound."""
+    if turn.audio_at is None:
+        return None
+    until = turn.audio_at if decided is None else round((decided - began) * RATE)
+    voiced = last_sound(recording.left()[: max(0, until)], RATE)
+    audible = first_sound(recording.right()[turn.audio_at : turn.audio_end], RATE)
+    if voiced is None or audible is None:
+        return None
+    return voiced, turn.audio_at + audible
+
+
+def _rounded(ms: float | None) -> float | None:
+    return None if ms is None else round(ms, 1)

@@ -1,42 +1,77 @@
-"""The latency of a turn as a waterfall on the terminal."""
+"""The latency of a turn as a waterfall on the terminal: a bar a part, on one time axis."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
-_WIDTH = 40
-#: what each part is to somebody who reads it
+#: what each part is to somebody who reads it; short, so that a line fits 80 columns
 MEANING = {
-    "frame_in": "last voiced sample to the daemon",
-    "vad_lag": "detector sees it",
-    "endpoint_wait": "silence that ends the turn",
+    "frame_in": "to the daemon",
+    "vad_lag": "detector",
+    "endpoint_wait": "silence ends the turn",
     "asr_final": "recognition",
-    "llm_first_token": "language model, first token",
-    "first_clause": "first clause complete",
+    "llm_first_token": "language model",
+    "first_clause": "first clause is whole",
     "tts_first_chunk": "voice, first audio",
     "gate_wait": "gate and pacer",
-    "leading_silence": "silence before the first sound",
+    "leading_silence": "silence before sound",
     "frame_out": "to the loudspeaker",
 }
+#: stands for frame_in and frame_out where the daemon's clock is another machine's
+_WAY = "both ways"
+_NAME = max(map(len, MEANING))
+_TEXT = max(map(len, MEANING.values()))
+_MS = 8
+#: narrower bars say nothing: the meaning is left out before
+_LEAST_BAR = 16
+#: shorter parts have no bar
+_VISIBLE_MS = 0.5
 
 
-def waterfall(turn: dict[str, Any]) -> Table:
-    """Draws the parts of a turn as `pipeline.talk.turn.measure` gives it."""
-    total = turn["v2v_ms"] or 0.0
-    table = Table(box=None, padding=(0, 1), show_header=False)
+def waterfall(turn: dict[str, Any], *, width: int = 80) -> Text:
+    """Draws a turn as `pipeline.talk.turn.measure` gives it; there must be an answer.
+
+    Args:
+        turn: with `v2v_ms`, `parts_ms` and `work_ms`.
+        width: columns of the terminal.
+    """
+    total: float = turn["v2v_ms"]
+    rest = width - _NAME - _MS - 2
+    shows_meaning = rest >= _LEAST_BAR + _TEXT + 1
+    bar = max(rest - (_TEXT + 1 if shows_meaning else 0), 1)
+    lines: list[Text] = []
     at = 0.0
-    for part, length in turn["parts_ms"].items():
-        start = round(at / total * _WIDTH)
+    for part, length in _parts(turn, total):
+        line = Text.assemble((f"{part:<{_NAME}}", "bold"), f"{length:>{_MS - 3}.0f} ms ")
+        line.append(f" {_bar(at / total, (at + length) / total, bar, length)}", "cyan")
+        if shows_meaning:
+            line.append(f" {MEANING.get(part, '')}", "dim")
+        lines.append(line)
         at += length
-        bar = " " * start + "█" * max(round(at / total * _WIDTH) - start, 1 if length >= 1 else 0)
-        table.add_row(
-            Text(part, style="bold"),
-            Text(f"{length:7.0f} ms", justify="right"),
-            Text(bar.ljust(_WIDTH), style="cyan"),
-            Text(MEANING.get(part, ""), style="dim"),
-        )
-    table.add_row(Text("v2v", style="bold green"), Text(f"{total:7.0f} ms", style="bold green"))
-    return table
+    lines.append(Text(f"{'v2v':<{_NAME}}{total:>{_MS - 3}.0f} ms", "bold green"))
+    if turn["work_ms"]:
+        work = ", ".join(f"{name} {ms:.0f} ms" for name, ms in turn["work_ms"].items())
+        lines.append(Text(f"work beside: {work}", "dim"))
+    return Text("\n").join(lines)
+
+
+def _parts(turn: dict[str, Any], total: float) -> Iterator[tuple[str, float]]:
+    parts: dict[str, float] = turn["parts_ms"]
+    yield from parts.items()
+    if parts and "frame_in" not in parts:
+        yield _WAY, max(0.0, total - sum(parts.values()))
+
+
+def _bar(start: float, end: float, width: int, length_ms: float) -> str:
+    """A bar from `start` to `end`, shares of the whole, drawn to half a column."""
+    if length_ms < _VISIBLE_MS:
+        return " " * width
+    halves = 2 * width
+    first = min(round(start * halves), halves - 1)
+    last = min(max(round(end * halves), first + 1), halves)
+    filled = [first <= half < last for half in range(halves)]
+    cells = {(True, True): "█", (True, False): "▌", (False, True): "▐", (False, False): " "}
+    return "".join(cells[pair] for pair in zip(filled[::2], filled[1::2], strict=True))

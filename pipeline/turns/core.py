@@ -112,7 +112,9 @@ def _onset(state: TurnState) -> Step:
     if state.answering:
         state = replace(state, answering=False)
         opened, actions = _open(state)
-        return opened, (Interrupt(by_user=True), *actions)
+        # Clients drop what they have buffered when they are told that a turn opened: tell it first,
+        # an interruption takes its way through the whole pipeline.
+        return opened, (*actions, Interrupt(by_user=True))
     return _open(state)
 
 

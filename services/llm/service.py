@@ -45,18 +45,22 @@ class AnswerSettings:
     Parameters:
         model: name of the model at the server.
         prompts: system prompt by language; the first is for turns of unknown language.
+        switches: what is added to a user message in another language than the prompt's.
         apologies: what is said when the server fails, by language, in the same order.
         temperature: of sampling.
         max_tokens: bound of an answer.
+        instructions: the client's own prompt, in place of ours.
         first_token_timeout_s: longest wait for the first token.
         idle_timeout_s: longest wait between tokens.
     """
 
     model: str
     prompts: Mapping[str, str]
+    switches: Mapping[str, str]
     apologies: Mapping[str, str]
     temperature: float = 0.6
     max_tokens: int = 300
+    instructions: str = ""
     first_token_timeout_s: float = 15.0
     idle_timeout_s: float = 15.0
 
@@ -85,6 +89,7 @@ class AnswerService(OpenAILLMService):
         self._events = events
         self._revision = 0
         self._language = ""
+        self._prompt_language = ""
         self._instructions = ""
 
     def create_client(self, *args: Any, **kwargs: Any) -> AsyncOpenAI:
@@ -112,12 +117,18 @@ class AnswerService(OpenAILLMService):
     def build_chat_completion_params(self, params_from_context: Any) -> dict[str, Any]:
         """Puts the system prompt first, and merges messages in a row of the same role.
 
-        After an answer of which nothing was heard two user messages follow each other, which some
-        servers' chat templates refuse.
+        The prompt is that of the conversation's first turn, and stays: a prompt that changes with
+        the language makes the server read the whole conversation anew. A turn in another language
+        says so itself, in the same words each time, so that the prefix stays what it was.
         """
         params = super().build_chat_completion_params(params_from_context)
-        prompt = self._instructions or by_language(self.answers.prompts, self._language)
-        params["messages"] = with_prompt(prompt, params["messages"])
+        self._prompt_language = self._prompt_language or self._language
+        given = self._instructions or self.answers.instructions
+        messages: list[Any] = params["messages"]
+        if not given:
+            messages = with_switches(messages, self._prompt_language, self.answers.switches)
+        prompt = given or by_language(self.answers.prompts, self._prompt_language)
+        params["messages"] = with_prompt(prompt, messages)
         params["temperature"] = self.answers.temperature
         params["max_tokens"] = self.answers.max_tokens
         return params
@@ -230,3 +241,26 @@ def with_prompt(prompt: str, messages: list[Any]) -> list[dict[str, Any]]:
         else:
             merged.append(dict(message))
     return merged
+
+
+def language_of(text: str) -> str:
+    """ "zh" for a text with Hanzi, else "en"."""
+    return "zh" if any("\u4e00" <= char <= "\u9fff" for char in text) else "en"
+
+
+def with_switches(
+    messages: list[Any], prompt_language: str, switches: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Adds to each user message in another language than the prompt's that it is.
+
+    Depends on nothing but the message, so a message reads the same in every later request.
+    """
+    result: list[dict[str, Any]] = []
+    for message in messages:
+        text = message.get("content")
+        if message.get("role") == "user" and isinstance(text, str) and prompt_language:
+            language = language_of(text)
+            if language != prompt_language and switches.get(language):
+                message = {**message, "content": f"{text}\n{switches[language]}"}
+        result.append(message)
+    return result

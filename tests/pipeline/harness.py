@@ -207,6 +207,7 @@ async def conversation(
             answers=AnswerSettings(
                 model="scripted",
                 prompts={"zh": "请用中文回答。", "en": "Answer in English."},
+                switches={"zh": "（请用中文回答。）", "en": "(Answer in English.)"},
                 apologies={"zh": "抱歉。", "en": "Sorry."},
                 **(answers or {}),
             ),

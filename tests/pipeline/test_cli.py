@@ -18,43 +18,17 @@ import yaml
 from typer.testing import CliRunner
 
 from pipeline import cli, version
-from pipeline.commands import weights
 from pipeline.commands.config_docs import reference
 from pipeline.commands.options import overrides
 from pipeline.config import Config, load_config
-from services.models import ModelState
+from tests.pipeline.conftest import Run
 from tts_engine.errors import AtCapacity, BadRequest, ConfigError, DuplexdError
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "run.py"
 
 
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL", "DUPLEXD_MODELS"):
-        monkeypatch.delenv(name, raising=False)
-    # Set and taken away again, so that what --debug sets ends with the test.
-    monkeypatch.setenv(cli.DEBUG, "1")
-    monkeypatch.delenv(cli.DEBUG)
-    monkeypatch.setenv("COLUMNS", "100")
-
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command line in this process: exit code, standard output, standard error."""
-
-    def call(*args: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as caught:
-            cli.main(args)
-        out, err = capsys.readouterr()
-        code = caught.value.code
-        assert isinstance(code, int)
-        return code, out, err
-
-    return call
+pytestmark = pytest.mark.usefixtures("plain_environment")
 
 
 def serving(monkeypatch: pytest.MonkeyPatch, run: Callable[[Config], None]) -> None:
@@ -310,51 +284,6 @@ def test_doctor_fails_when_models_may_not_be_fetched(run: Run, tmp_path: Path) -
     code, out, _ = run("doctor", *options)
     assert code == 1
     assert "fix: Run `run.py models fetch kokoro`." in out
-
-
-# --- weights --------------------------------------------------------------------------------
-
-
-class FakeStore:
-    """A store in which one model is missing and one corrupt; remembers what it fetched."""
-
-    states = {  # noqa: RUF012 - never changed
-        "whisper-base": ModelState.PRESENT,
-        "kokoro": ModelState.MISSING,
-        "qwen2.5-coder-0.5b": ModelState.CORRUPT,
-    }
-    roots: list[Path] = []  # noqa: RUF012 - emptied by each test
-    fetched: list[str] = []  # noqa: RUF012
-
-    def __init__(self, *, root: Path, manifest: object) -> None:
-        self.roots.append(root)
-
-    def status(self, name: str) -> ModelState:
-        return self.states[name]
-
-    def fetch(self, name: str, progress: Callable[[str, int, int, str], None]) -> None:
-        progress("file", 1, 2, "downloading")
-        self.fetched.append(name)
-
-
-@pytest.mark.parametrize(
-    ("options", "fetched"),
-    [
-        ([], ["kokoro", "qwen2.5-coder-0.5b"]),
-        (["llm.provider=scripted"], ["kokoro"]),
-        (["models.offline=true"], []),
-        (["models.auto_fetch=false"], []),
-    ],
-)
-def test_missing_models_are_fetched_if_they_may_be(
-    options: list[str], fetched: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    FakeStore.roots, FakeStore.fetched = [], []
-    monkeypatch.setattr("services.models.ModelStore", FakeStore)
-    fixed = [f"models.dir={tmp_path}", "llm.local.model=0.5b"]
-    weights.fetch_needed(load_config(None, [*fixed, *options], environ={}))
-    assert FakeStore.fetched == fetched
-    assert FakeStore.roots == ([tmp_path] if fetched else [])
 
 
 # --- run.py, in processes of its own --------------------------------------------------------

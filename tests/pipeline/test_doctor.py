@@ -273,7 +273,7 @@ def test_a_key_that_no_header_can_hold() -> None:
 
 
 def test_models_that_are_not_there(tmp_path: Path) -> None:
-    facts, error = model_facts(config(), root=tmp_path, cores=2)
+    facts, error = model_facts(config(f"models.dir={tmp_path}"), cores=2)
     assert error == ""
     assert [*facts] == ["whisper-base", "kokoro", "qwen2.5-coder-0.5b"]
     assert {fact.status for fact in facts.values()} == {"missing"}
@@ -281,13 +281,15 @@ def test_models_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_is_not_there(tmp_path: Path) -> None:
-    facts, error = model_facts(config(), root=tmp_path, cores=2, manifest=tmp_path / "gone.yaml")
+    facts, error = model_facts(
+        config(f"models.dir={tmp_path}"), cores=2, manifest=tmp_path / "gone.yaml"
+    )
     assert facts == {}
     assert "gone.yaml" in error
 
 
 def test_a_model_that_the_manifest_does_not_know(tmp_path: Path) -> None:
-    facts, error = model_facts(config("asr.model=whisper-bas"), root=tmp_path, cores=2)
+    facts, error = model_facts(config("asr.model=whisper-bas", f"models.dir={tmp_path}"), cores=2)
     assert facts == {}
     assert "whisper-base" in error
 

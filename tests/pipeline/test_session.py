@@ -425,3 +425,21 @@ async def test_text_that_nobody_speaks_stays_in_the_answer() -> None:
         assert (await talk.sink.wait("end"))[2] == reply
         assert "".join(text for _, text in talk.sink.of("text")) == reply
         assert talk.context[-1] == ("assistant", reply.rstrip())
+
+
+async def test_another_language_does_not_change_what_the_server_has_read() -> None:
+    texts = ScriptedTexts(transcripts=["你好吗？", "And you?", "很好"], replies=["好。"])
+    async with conversation(texts=texts) as talk:
+        for turn in (1, 2, 3):
+            await talk.microphone.say(0.5)
+            await talk.sink.wait("end", turn)
+        requests = [request.body["messages"] for request in talk.llm.script.requests]
+        assert requests[2] == [
+            {"role": "system", "content": "请用中文回答。"},
+            {"role": "user", "content": "你好吗？"},
+            {"role": "assistant", "content": "好。"},
+            {"role": "user", "content": "And you?\n(Answer in English.)"},
+            {"role": "assistant", "content": "好。"},
+            {"role": "user", "content": "很好"},
+        ]
+        assert requests[1] == requests[2][:4]

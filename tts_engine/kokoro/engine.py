@@ -165,17 +165,18 @@ class KokoroEngine(SpeechEngine):
         if not phonemes.audible:
             yield _Part(np.zeros(0, np.int16), 0, (Mark(0, len(text)),))
             return
-        start = 0
+        start = done = 0
         parts = split(phonemes)
         for index, piece in enumerate(parts):
             pcm, marks = self._speak(piece, self._styles[voice], speed, options)
             # Behind the last sound come the pause and, at the very end, what is never spoken.
             chars = len(text) if index == len(parts) - 1 else piece.ends[-1]
-            placed = [Mark(start + mark.sample, mark.chars) for mark in marks]
-            if placed and placed[-1].chars == chars:
-                placed.pop()
+            placed = [
+                Mark(start + mark.sample, mark.chars) for mark in marks if done < mark.chars < chars
+            ]
             placed.append(Mark(start + len(pcm), chars))
             yield _Part(pcm, start, tuple(placed))
+            done = chars
             start += len(pcm)
 
     def _speak(

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from loguru import logger
 
 from tts_engine.kokoro import numbers
-from tts_engine.kokoro.g2p_en import english, fold as unaccented
+from tts_engine.kokoro.g2p_en import english
+from tts_engine.kokoro.g2p_en import fold as unaccented
 from tts_engine.kokoro.g2p_zh import chinese
 from tts_engine.kokoro.lexicon import Lexicon, load_lexicon
 from tts_engine.kokoro.phonemes import PAUSES, Phonemes, join
@@ -30,7 +31,6 @@ PUNCTUATION = {
     "：": ":",
     "；": ";",
     "–": "—",
-    "\n": ".",
     "（": "(",
     "）": ")",
     "「": "“",
@@ -105,12 +105,15 @@ class MixedG2P:
         if unknown - self._dropped:
             self._dropped |= unknown
             logger.warning("Phonemes that the voice does not know: {}", " ".join(sorted(unknown)))
-        kept = [
-            (symbol, end)
-            for symbol, end in zip(phonemes.symbols, phonemes.ends, strict=True)
-            if symbol not in unknown
-        ]
-        return Phonemes("".join(symbol for symbol, _ in kept), tuple(end for _, end in kept))
+        symbols: list[str] = []
+        ends: list[int] = []
+        for symbol, end in zip(phonemes.symbols, phonemes.ends, strict=True):
+            if symbol not in unknown:
+                symbols.append(symbol)
+                ends.append(end)
+            elif ends:  # its character ends with the sound before it
+                ends[-1] = end
+        return Phonemes("".join(symbols), tuple(ends))
 
 
 def _punctuation(pieces: list[Phonemes], char: str, end: int) -> list[Phonemes]:

@@ -8,7 +8,8 @@ import unicodedata
 from tts_engine.kokoro.lexicon import Lexicon
 from tts_engine.kokoro.phonemes import Phonemes, join, spread
 
-_WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*['’]?|[^A-Za-z]", re.A)
+#: The apostrophe behind a plural is silent, and looks like a closing quote.
+_WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*")
 _VOWELS = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵻɐ")
 #: Words whose sound depends on whether a vowel follows: before a consonant, before a vowel.
 _LINKING = {"the": ("ðə", "ði"), "to": ("tə", "tʊ")}
@@ -24,7 +25,7 @@ def english(text: str, ends: tuple[int, ...], before: int, lexicon: Lexicon) -> 
         before: the same before the text.
         lexicon: the dictionary.
     """
-    words = [match for match in _WORD.finditer(fold(text)) if match[0][0].isalpha()]
+    words = list(_WORD.finditer(fold(text)))
     said = [_say(match[0].replace("’", "'"), lexicon) for match in words]
     pieces: list[Phonemes] = []
     for index, (match, symbols) in enumerate(zip(words, said, strict=True)):
@@ -47,5 +48,4 @@ def fold(text: str) -> str:
 def _say(word: str, lexicon: Lexicon) -> str:
     if word.lower() in _WEAK and (len(word) == 1 or not word.isupper()):
         return _WEAK[word.lower()]
-    # A closing quote looks like the apostrophe of a plural.
-    return lexicon.say(word) or lexicon.say(word.strip("'"))
+    return lexicon.say(word)

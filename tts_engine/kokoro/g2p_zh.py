@@ -55,7 +55,9 @@ def chinese(text: str, ends: tuple[int, ...], before: int) -> Phonemes:
             end = next(done)
             symbols = _syllable(reading)
             # A syllable counts as spoken with its last phoneme.
-            pieces.append(Phonemes(symbols, (before,) * (len(symbols) - 1) + (end,) * bool(symbols)))
+            pieces.append(
+                Phonemes(symbols, (before,) * (len(symbols) - 1) + (end,) * bool(symbols))
+            )
             before = end
     return join(pieces)
 

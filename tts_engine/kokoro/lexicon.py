@@ -19,7 +19,15 @@ _VOWELS = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵻ")
 _FLAPPING = _VOWELS | {"ɹ"}
 _STRESSES = "ˈˌ"
 #: Abbreviations that the dictionary takes for words.
-_SPELLED = frozenset("IT US WHO UN EU AM PM ID TV PC OS UI IP AR VR".split())
+_ABBREVIATIONS = "IT US WHO UN EU AM PM ID TV PC OS UI IP AR VR"
+_SPELLED = frozenset(_ABBREVIATIONS.split())
+#: Short capitals that are a shouted word, not an abbreviation.
+_SHOUTS = (
+    "ALL AND ARE BUT CAN DAY DO FOR GET GO HAS HE HER HIM HIS HOW IF IN IS ITS LET ME MY NEW NO "
+    "NOT NOW OF OFF OH ON ONE OR OUR OUT SEE SHE SO THE TO TOO TWO UP USE WAS WAY WE WHY YES YOU "
+    "BIG RED HOT TOP END FUN CAT DOG OLD BAD SAD"
+)
+_SHOUTED = frozenset(_SHOUTS.split())
 #: Names and words of the trade that the dictionary lacks and letters would spoil.
 _NAMES = {
     "qwen": "kwˈɛn",
@@ -31,6 +39,7 @@ _NAMES = {
     "deepseek": "dˈipsˌik",
     "xiaozhi": "ʃˌWʤˈi",
     "youtube": "jˈutˌub",
+    "py": "pˈI",
     "nginx": "ˈɛnʤɪn ˈɛks",
 }
 _PIECES = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z']+|[^A-Za-z']+")
@@ -87,14 +96,10 @@ class Lexicon:
         if word in _SPELLED:
             return ""
         found = self._entry(word)
-        if found or (word.isupper() and 1 < len(word) <= 3 and not self._common(word)):
+        if found or (word.isupper() and 1 < len(word) <= 3 and word not in _SHOUTED):
             return found
         lower = word.lower()
         return _NAMES.get(lower) or self._entry(lower) or self._entry(lower.capitalize())
-
-    def _common(self, word: str) -> bool:
-        """Short capitals that are a shouted word: "NO", "THE", "YOU"."""
-        return word in _SHOUTED
 
     def _inflected(self, word: str) -> str:
         """A known stem and a suffix."""
@@ -115,13 +120,6 @@ class Lexicon:
             if first and second:
                 return first + second.replace("ˈ", "ˌ")
         return ""
-
-
-_SHOUTED = frozenset(
-    "ALL AND ARE BUT CAN DAY DO FOR GET GO HAS HE HER HIM HIS HOW IF IN IS ITS LET ME MY NEW NO "
-    "NOT NOW OF OFF OH ON ONE OR OUR OUT SEE SHE SO THE TO TOO TWO UP USE WAS WAY WE WHY YES YOU "
-    "BIG RED HOT TOP END FUN CAT DOG OLD BAD SAD".split()
-)
 
 
 @cache
@@ -186,8 +184,6 @@ def _y(stem: str) -> list[str]:
 #: suffix, how it sounds, which stems it may hang on; the first that fits counts
 _SUFFIXES: tuple[tuple[str, Callable[[str], str], Callable[[str], list[str]]], ...] = (
     ("'s", plural_of, _plain),
-    ("s'", plural_of, _plain),
-    ("'", str, _plain),
     ("ies", plural_of, _y),
     ("es", plural_of, lambda stem: [f"{stem}e", stem]),
     ("s", plural_of, lambda stem: [] if stem.endswith("s") else [stem]),
@@ -200,6 +196,7 @@ _SUFFIXES: tuple[tuple[str, Callable[[str], str], Callable[[str], list[str]]], .
     ("est", _before_vowel("ᵻst"), _silent_e),
     ("ily", lambda stem: f"{stem[:-1]}əli", _y),
     ("ly", _adverb_of, lambda stem: [stem, f"{stem}le"]),
+    ("iness", lambda stem: f"{stem}nəs", _y),
     ("ness", lambda stem: f"{stem}nəs", _plain),
     ("less", lambda stem: f"{stem}ləs", _plain),
     ("ful", lambda stem: f"{stem}fᵊl", _plain),

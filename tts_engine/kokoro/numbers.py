@@ -9,15 +9,18 @@ from __future__ import annotations
 import re
 
 _DIGITS_ZH = "零一二三四五六七八九"
-_PLACES_ZH = ("", "十", "百", "千")
-_GROUPS_ZH = ("", "万", "亿", "万亿")
+_SCALES_ZH = ((10**8, "亿"), (10**4, "万"), (1000, "千"), (100, "百"), (10, "十"))
 #: Measure words before which two is 两, not 二.
-_TWO = frozenset("个位只天年次本张条件块台辆杯瓶双对种句遍分秒周间家口岁颗支部篇场份点步层斤公米元毛")
-_ONES = (
+_TWO = frozenset(
+    "个位只天年次本张条件块台辆杯瓶双对种句遍分秒周间家口岁颗支部篇场份点步层斤公米元毛"
+)
+_UNDER_TWENTY = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
     "fifteen sixteen seventeen eighteen nineteen"
-).split()
-_TENS = ("", "", *"twenty thirty forty fifty sixty seventy eighty ninety".split())
+)
+_FROM_TWENTY = "twenty thirty forty fifty sixty seventy eighty ninety"
+_ONES = _UNDER_TWENTY.split()
+_TENS = ("", "", *_FROM_TWENTY.split())
 _SCALES = ((10**12, "trillion"), (10**9, "billion"), (10**6, "million"), (10**3, "thousand"))
 _ORDINALS = {
     "one": "first",
@@ -57,33 +60,18 @@ def cardinal_zh(digits: str) -> str:
     """An amount; a leading zero or too many digits make it a name, read digit by digit."""
     if (len(digits) > 1 and digits[0] == "0") or int(digits) >= _LIMIT:
         return digits_zh(digits)
-    number = int(digits)
-    if number == 0:
-        return "零"
-    said = ""
-    gap = False
-    for index in reversed(range(len(_GROUPS_ZH))):
-        group = number // 10_000**index % 10_000
-        if not group:
-            gap = bool(said)
-            continue
-        if said and (gap or group < 1000):
-            said += "零"
-        gap = False
-        said += _group_zh(group) + _GROUPS_ZH[index]
+    said = _words_zh(int(digits))
     return said[1:] if said.startswith("一十") else said
 
 
-def _group_zh(group: int) -> str:
-    """1 to 9999."""
-    said = ""
-    for place in reversed(range(4)):
-        digit = group // 10**place % 10
-        if digit:
-            said += _DIGITS_ZH[digit] + _PLACES_ZH[place]
-        elif said and group % 10**place:
-            said += "" if said.endswith("零") else "零"
-    return said
+def _words_zh(number: int) -> str:
+    for scale, name in _SCALES_ZH:
+        if number >= scale:
+            rest = number % scale
+            # A gap in the places is heard as one 零.
+            gap = "零" if 0 < rest < scale // 10 else ""
+            return _words_zh(number // scale) + name + gap + (_words_zh(rest) if rest else "")
+    return _DIGITS_ZH[number]
 
 
 def say_en(match: re.Match[str]) -> str:
@@ -145,10 +133,7 @@ def year_en(digits: str) -> str:
 def ordinal_en(words: str) -> str:
     """The ordinal of an amount in words."""
     head, _, last = words.rpartition(" ")
-    if last.endswith("y"):
-        last = f"{last[:-1]}ieth"
-    else:
-        last = _ORDINALS.get(last, f"{last}th")
+    last = f"{last[:-1]}ieth" if last.endswith("y") else _ORDINALS.get(last, f"{last}th")
     return f"{head} {last}" if head else last
 
 

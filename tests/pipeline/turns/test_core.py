@@ -102,7 +102,7 @@ def test_a_user_who_goes_on_keeps_the_turn() -> None:
 def test_voice_during_an_answer_interrupts_and_opens() -> None:
     talk = Talk(playback_onset_windows=2)
     talk.state = replace(talk.state, answering=True)
-    assert talk.voice(2) == [Interrupt(by_user=True), OpenTurn(0.0)]
+    assert talk.voice(2) == [OpenTurn(0.0), Interrupt(by_user=True)]
     assert not talk.state.answering
 
 

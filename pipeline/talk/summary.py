@@ -1,0 +1,73 @@
+"""Several turns in a few numbers: voice to voice, beside how often a turn was cut off."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.latency import PARTS
+
+Turns = Sequence[dict[str, Any]]
+
+
+def summarise(turns: Turns) -> dict[str, Any]:
+    """Sums turns up, as `pipeline.talk.turn.measure` gives them.
+
+    Returns:
+        turns: how many there were.
+        unanswered: how many of them nothing was heard after.
+        cutoffs: turns too many: the daemon took a pause inside an utterance for its end.
+        v2v_ms: p50, p95 and max over all turns with an answer; None without any. Percentiles are
+            interpolated between the neighbours.
+        underruns: times an answer's audio came too late.
+        parts_p50_ms: p50 of every part, over the turns that have it; they need not sum to v2v.
+    """
+    v2v = [turn["v2v_ms"] for turn in turns if turn["v2v_ms"] is not None]
+    said = Counter(turn["utterance"] for turn in turns if turn["transcript"])
+    p50, p95 = np.percentile(v2v, (50, 95)) if v2v else (None, None)
+    parts = {part: [t["parts_ms"][part] for t in turns if part in t["parts_ms"]] for part in PARTS}
+    return {
+        "turns": len(turns),
+        "unanswered": len(turns) - len(v2v),
+        "cutoffs": sum(count - 1 for count in said.values()),
+        "v2v_ms": {"p50": _round(p50), "p95": _round(p95), "max": max(v2v, default=None)},
+        "underruns": sum(turn["underruns"] for turn in turns),
+        "parts_p50_ms": {
+            part: _round(np.percentile(values, 50)) for part, values in parts.items() if values
+        },
+    }
+
+
+def answered(turns: Turns, utterances: int) -> bool:
+    """Every utterance got an answer to its end, and none failed."""
+    complete = {turn["utterance"] for turn in turns if turn["status"] == "completed"}
+    return len(complete) == utterances and not any(turn["status"] == "failed" for turn in turns)
+
+
+def summary_table(summary: dict[str, Any]) -> Table:
+    """The same for people."""
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_row(Text("turns", style="bold"), str(summary["turns"]))
+    for name in ("unanswered", "cutoffs", "underruns"):
+        count = summary[name]
+        table.add_row(name, Text(str(count), style="yellow" if count else ""))
+    for name, ms in summary["v2v_ms"].items():
+        table.add_row(Text(f"v2v {name}", style="bold green"), _ms(ms, style="bold green"))
+    for part, ms in summary["parts_p50_ms"].items():
+        table.add_row(f"{part} p50", _ms(ms))
+    return table
+
+
+def _ms(ms: float | None, *, style: str = "") -> Text:
+    return Text("-" if ms is None else f"{ms:.0f} ms", style=style)
+
+
+def _round(ms: float | None) -> float | None:
+    return None if ms is None else round(float(ms), 1)

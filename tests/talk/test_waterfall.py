@@ -1,0 +1,67 @@
+"""The bars lie end to end on one time axis, and no line is wider than the terminal."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from pipeline.latency import PARTS
+from pipeline.talk.waterfall import MEANING, waterfall
+
+LENGTHS = (11.0, 20.0, 220.0, 60.0, 161.0, 35.0, 150.0, 1.0, 0.2, 1.8)
+
+
+def turn(lengths: dict[str, float] | None = None, **more: Any) -> dict[str, Any]:
+    parts = dict(zip(PARTS, LENGTHS, strict=True)) if lengths is None else lengths
+    return {"v2v_ms": sum(LENGTHS), "parts_ms": parts, "work_ms": {}} | more
+
+
+def lines(row: dict[str, Any], width: int) -> list[str]:
+    return waterfall(row, width=width).plain.split("\n")
+
+
+def test_every_part_has_a_meaning() -> None:
+    assert tuple(MEANING) == PARTS
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_every_line_fits(width: int) -> None:
+    drawn = lines(turn(work_ms={"asr_decode": 60.0}), width)
+    assert [line.split()[0] for line in drawn] == [*PARTS, "v2v", "work"]
+    assert max(len(line) for line in drawn[: len(PARTS)]) <= width
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(waterfall(turn(), width=width))
+    assert len(capture.get().splitlines()) == len(PARTS) + 1
+    assert any("language model" in line for line in drawn) == (width >= 80)
+
+
+def test_bars_follow_each_other_in_proportion() -> None:
+    drawn = lines(turn(), 80)[: len(PARTS)]
+    bars = [line[25:58] for line in drawn]
+    spans: list[tuple[float, float]] = []
+    for bar in bars:
+        if bar.strip():
+            start = len(bar) - len(bar.lstrip()) + (0.5 if "▐" in bar else 0)
+            end = len(bar.rstrip()) - (0.5 if "▌" in bar else 0)
+            spans.append((start, end))
+    assert len(spans) == len(PARTS) - 1  # 0.2 ms cannot be seen
+    for (_, end), (start, _) in pairwise(spans):
+        assert abs(start - end) <= 0.5
+    assert (spans[0][0], spans[-1][1]) == (0, 33)
+    wait = spans[PARTS.index("endpoint_wait")]
+    assert wait[1] - wait[0] == pytest.approx(33 * 220 / sum(LENGTHS), abs=1)
+
+
+def test_the_way_to_another_machine_is_one_bar() -> None:
+    inner = dict(list(zip(PARTS, LENGTHS, strict=True))[1:-1])
+    drawn = lines(turn(inner), 80)
+    assert drawn[-2].split()[:3] == ["both", "ways", "13"]
+    assert len(drawn) == len(PARTS)
+
+
+def test_v2v_alone() -> None:
+    assert lines(turn({}), 80) == ["v2v              660 ms"]
