@@ -17,6 +17,9 @@ LOCKS := configs/locks
 SET_DEFAULT := $(VENV)/.set-default
 SET_TEST := $(VENV)/.set-test
 
+# What the tests need, whatever this machine and its environment would choose for `make run`.
+TEST_MODELS := whisper-base kokoro qwen2.5-coder-0.5b
+
 ARGS ?=
 PYTHON ?=
 
@@ -61,7 +64,7 @@ run: $(SET_DEFAULT) ## start the daemon; sets up .venv and fetches models when n
 
 .PHONY: test
 test: $(SET_TEST) ## run the tests with coverage, or a part of them without: ARGS="tests/asr -x"
-	@$(PY) run.py models fetch
+	@$(PY) run.py models fetch $(TEST_MODELS)
 ifeq ($(strip $(ARGS)),)
 	@$(PY) -m coverage erase
 	$(PY) -m coverage run -m pytest
@@ -70,6 +73,10 @@ ifeq ($(strip $(ARGS)),)
 else
 	$(PY) -m pytest $(ARGS)
 endif
+
+.PHONY: bench
+bench: $(SET_DEFAULT) ## ten spoken questions to a daemon of its own: voice to voice, part by part
+	@$(PY) run.py talk --own --say-file configs/questions.txt $(ARGS)
 
 .PHONY: lint
 lint: $(SET_TEST) ## style and the direction of imports

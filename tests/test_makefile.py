@@ -105,15 +105,22 @@ def test_run_after_test_leaves_the_test_packages(ready: Checkout) -> None:
 
 
 def test_the_tests_are_covered_unless_a_part_is_asked_for(ready: Checkout) -> None:
+    fetch = "python run.py models fetch whisper-base kokoro qwen2.5-coder-0.5b"
     assert ready.log("test")[1:] == [
-        "python run.py models fetch",
+        fetch,
         "python -m coverage erase",
         "python -m coverage run -m pytest",
         "python -m coverage combine --quiet",
         "python -m coverage report --fail-under=90",
     ]
     part = ready.log("test", "ARGS=tests/asr -x")
-    assert part == ["python run.py models fetch", "python -m pytest tests/asr -x"]
+    assert part == [fetch, "python -m pytest tests/asr -x"]
+
+
+def test_the_bench_has_a_daemon_of_its_own(ready: Checkout) -> None:
+    assert ready.log("bench", "ARGS=--json")[1:] == [
+        "python run.py talk --own --say-file configs/questions.txt --json"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -166,4 +173,4 @@ def test_a_python_that_cannot_make_environments(checkout: Checkout) -> None:
 
 def test_help_is_what_make_does_by_itself(checkout: Checkout) -> None:
     verbs = [line.split()[0] for line in checkout.make().stdout.splitlines() if line[:1].isalpha()]
-    assert {"run", "test", "lint", "types", "docs", "clean", "lock"} <= {*verbs}
+    assert {"run", "test", "bench", "lint", "types", "docs", "clean", "lock"} <= {*verbs}

@@ -33,6 +33,7 @@ from services.answer import (
     apology,
     by_language,
 )
+from services.language import language_of
 from services.llm.failures import describe_failure
 from services.revision import RevisionBoard
 from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
@@ -241,11 +242,6 @@ def with_prompt(prompt: str, messages: list[Any]) -> list[dict[str, Any]]:
         else:
             merged.append(dict(message))
     return merged
-
-
-def language_of(text: str) -> str:
-    """ "zh" for a text with Hanzi, else "en"."""
-    return "zh" if any("\u4e00" <= char <= "\u9fff" for char in text) else "en"
 
 
 def with_switches(

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from services.asr.base import SAMPLE_RATE, AsrEngine, OnPartial, Recogniser, Samples, Transcript
+from services.language import language_of
 from services.scripted.due import Due
 from services.scripted.spec import ScriptedTexts
 from tts_engine.engine import EngineStats
@@ -31,13 +32,6 @@ _NEARLY_ALL = 0.9
 _FAILURES: dict[str, type[DuplexdError]] = {
     failure.code: failure for failure in (AtCapacity, TimedOut, EngineFailed)
 }
-
-
-def language_of(text: str) -> str:
-    """Language by script: "zh" with any Hanzi, "" without any letter, else "en"."""
-    if any("\u3400" <= char <= "\u9fff" for char in text):
-        return "zh"
-    return "en" if any(char.isalnum() for char in text) else ""
 
 
 class ScriptedAsr(AsrEngine):

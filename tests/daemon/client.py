@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import socket
 import struct
@@ -193,7 +194,8 @@ class Client:
 
     async def close(self) -> None:
         """Ends it politely, if it has not ended yet."""
-        await self.connection.close()
+        with contextlib.suppress(websockets.ConnectionClosed):  # it was faster
+            await self.connection.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -198,8 +198,8 @@ async def test_the_loop_stays_free(engine: KokoroEngine) -> None:
 async def test_a_failing_utterance_fails_alone(
     engine: KokoroEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = engine._model
-    assert model is not None
+    assert engine._loaded is not None
+    model = engine._loaded.model
     real = model.speak
 
     def broken(symbols: str, *args: object, **options: object):
@@ -231,10 +231,11 @@ class Slow(KokoroEngine):
 
     gate: threading.Event
 
-    def _load(self) -> None:
+    def _load(self) -> engine_module._Loaded:
         self.gate = threading.Event()
+        return engine_module._Loaded(None, None, {})  # type: ignore[arg-type]
 
-    def _parts(self, text: str, *_: object) -> Iterator[engine_module._Part]:
+    def _parts(self, _: object, text: str, *__: object) -> Iterator[engine_module._Part]:
         assert self.gate.wait(10)
         yield engine_module._Part(np.zeros(10, np.int16), 0, (Mark(10, len(text)),))
 
@@ -259,7 +260,7 @@ async def test_close_ends_what_runs(tmp_path: Path) -> None:
     await asyncio.to_thread(lambda: None)  # the loop's own threads are there
     threads = threading.active_count()
     engine = Slow(model_dir=tmp_path, threads=1)
-    with pytest.raises(EngineFailed, match="not running"):
+    with pytest.raises(EngineFailed, match="not started"):
         await collect(engine, "好")
     await engine.start()
     speaking = asyncio.create_task(collect(engine, "好"))
@@ -269,6 +270,8 @@ async def test_close_ends_what_runs(tmp_path: Path) -> None:
         await speaking
     engine.gate.set()
     await closing
+    with pytest.raises(EngineFailed, match="is closed"):
+        await collect(engine, "好")
     assert threading.active_count() == threads
 
 
@@ -288,8 +291,6 @@ async def test_what_cannot_run_fails_at_the_start(
 
     monkeypatch.setattr(engine_module, "KokoroModel", Broken)
     engine = KokoroEngine(model_dir=tmp_path, threads=1)
-    monkeypatch.setattr(engine, "_speak", None)
-    monkeypatch.setattr(engine_module, "_WARM_UP", ("好",))
     monkeypatch.setattr(engine_module, "MixedG2P", lambda **_: lambda _: 1 / 0)
     with pytest.raises(EngineFailed, match="does not run"):
         await engine.start()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from loguru import logger
 
 from tests.kokoro.conftest import SYMBOLS
+from tts_engine.kokoro import g2p_zh
 from tts_engine.kokoro.g2p import MixedG2P
 from tts_engine.kokoro.g2p_zh import chinese
 from tts_engine.kokoro.lexicon import Lexicon
@@ -114,3 +115,9 @@ def test_hanzi_without_a_reading_take_their_place() -> None:
     phonemes = chinese("好\U0002a6d6", (1, 2), 0)
     assert phonemes.symbols.strip() == "xau↓"
     assert phonemes.ends[-1] <= 2
+
+
+def test_a_word_whose_readings_do_not_match_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, misaki = g2p_zh._tools()
+    monkeypatch.setattr(g2p_zh, "_tools", lambda: (list, lambda *_, **__: ["hao3", "ma5"], misaki))
+    assert chinese("好吗", (1, 2), 0).symbols.strip() == ""

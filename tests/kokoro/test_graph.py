@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from tts_engine.errors import ModelCorrupt, ModelMissing
+from tts_engine.errors import EngineFailed, ModelCorrupt, ModelMissing
 from tts_engine.kokoro import graph
 from tts_engine.kokoro.g2p import MixedG2P
 from tts_engine.kokoro.model import (
@@ -52,6 +52,15 @@ def test_a_broken_vocabulary_is_told(tmp_path: Path, content: str) -> None:
     path.write_text(content)
     with pytest.raises(ModelCorrupt, match="vocabulary"):
         load_vocabulary(path)
+
+
+def test_a_graph_that_onnxruntime_refuses_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "vocab.json").write_text('{"vocab": {"a": 1}}')
+    monkeypatch.setattr(graph, "load_graphs", lambda *_, **__: graph.Graphs(b"x", b"y"))
+    with pytest.raises(EngineFailed, match="onnxruntime"):
+        KokoroModel(model_dir=tmp_path, threads=1)
 
 
 def test_the_window_keeps_words_and_accounts_for_silence() -> None:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from services.asr.base import SAMPLE_RATE, Transcript
-from services.scripted.asr import ScriptedAsr, language_of
+from services.language import language_of
+from services.scripted.asr import ScriptedAsr
 from services.scripted.spec import ScriptedTexts
 from services.scripted.speech import synthetic_speech
 from tts_engine.errors import AtCapacity, BadRequest, EngineFailed, TimedOut

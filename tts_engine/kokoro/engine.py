@@ -47,6 +47,15 @@ class _Part:
     marks: tuple[Mark, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """What synthesis needs, once it is there."""
+
+    model: KokoroModel
+    g2p: MixedG2P
+    styles: dict[str, NDArray[np.float32]]
+
+
 class KokoroEngine(SpeechEngine):
     """A voice engine on one thread, shared by all conversations.
 
@@ -74,10 +83,8 @@ class KokoroEngine(SpeechEngine):
         self._threads = threads
         self._timeout_s = timeout_s
         self._voices = find_voices(BUNDLED, *([voices_dir] if voices_dir else []))
-        self._styles: dict[str, NDArray[np.float32]] = {}
         self._worker: Worker[_Part] = Worker(name="the embedded voice", queue_limit=queue_limit)
-        self._model: KokoroModel | None = None
-        self._g2p: MixedG2P | None = None
+        self._loaded: _Loaded | None = None
 
     @property
     def voices(self) -> tuple[str, ...]:
@@ -87,14 +94,14 @@ class KokoroEngine(SpeechEngine):
     async def start(self) -> None:
         """See SpeechEngine."""
         started = time.monotonic()
-        await asyncio.to_thread(self._load)
+        self._loaded = await asyncio.to_thread(self._load)
         self._worker.start()
         logger.info("The embedded voice is ready after {:.1f} s", time.monotonic() - started)
 
     async def close(self) -> None:
         """See SpeechEngine."""
         await self._worker.close()
-        self._model = None
+        self._loaded = None
 
     async def synthesize(
         self, text: str, *, voice: str | None = None, speed: float = 1.0, style: str = ""
@@ -107,7 +114,12 @@ class KokoroEngine(SpeechEngine):
         job: Job[_Part] | None = None
         try:
             name = self._checked(voice, speed)
-            job = self._worker.submit(lambda options: self._parts(text, name, speed, options))
+            loaded = self._loaded
+            if loaded is None:
+                raise EngineFailed("The embedded voice was not started, or is closed")
+            job = self._worker.submit(
+                lambda options: self._parts(loaded, text, name, speed, options)
+            )
             self.stats.depth += 1
             while (part := await self._next(job)) is not None:
                 self.stats.waited_s = job.waited_s or 0.0
@@ -142,33 +154,38 @@ class KokoroEngine(SpeechEngine):
             raise BadRequest(f"The speed {speed:g} is not between {MIN_SPEED} and {MAX_SPEED}")
         return voice if voice is not None else self.voices[0]
 
-    def _load(self) -> None:
+    def _load(self) -> _Loaded:
         """Loads everything and speaks once at every length. Blocks for some seconds."""
-        self._styles = {name: load_voice(path) for name, path in self._voices.items()}
-        self._model = KokoroModel(model_dir=self._model_dir, threads=self._threads)
-        self._g2p = MixedG2P(vocabulary=self._model.vocabulary)
+        styles = {name: load_voice(path) for name, path in self._voices.items()}
+        model = KokoroModel(model_dir=self._model_dir, threads=self._threads)
+        loaded = _Loaded(model, MixedG2P(vocabulary=model.vocabulary), styles)
         for text in _WARM_UP:
             try:
-                for _ in self._parts(text, self.voices[0], 1.0, onnxruntime.RunOptions()):
+                options = onnxruntime.RunOptions()
+                for _ in self._parts(loaded, text, self.voices[0], 1.0, options):
                     pass
             # What does not run once does not run at all; onnxruntime has no common exception.
             except Exception as error:
                 raise EngineFailed(f"The embedded voice does not run here: {error}") from error
+        return loaded
 
     def _parts(
-        self, text: str, voice: str, speed: float, options: onnxruntime.RunOptions
+        self,
+        loaded: _Loaded,
+        text: str,
+        voice: str,
+        speed: float,
+        options: onnxruntime.RunOptions,
     ) -> Iterator[_Part]:
         """Makes an utterance part by part. Blocking."""
-        if self._g2p is None:
-            raise EngineFailed("The embedded voice was not started")
-        phonemes = self._g2p(text)
+        phonemes = loaded.g2p(text)
         if not phonemes.audible:
             yield _Part(np.zeros(0, np.int16), 0, (Mark(0, len(text)),))
             return
         start = done = 0
         parts = split(phonemes)
         for index, piece in enumerate(parts):
-            pcm, marks = self._speak(piece, self._styles[voice], speed, options)
+            pcm, marks = _speak(loaded.model, piece, loaded.styles[voice], speed, options)
             # Behind the last sound come the pause and, at the very end, what is never spoken.
             chars = len(text) if index == len(parts) - 1 else piece.ends[-1]
             placed = [
@@ -179,28 +196,27 @@ class KokoroEngine(SpeechEngine):
             done = chars
             start += len(pcm)
 
-    def _speak(
-        self,
-        piece: Phonemes,
-        style: NDArray[np.float32],
-        speed: float,
-        options: onnxruntime.RunOptions,
-    ) -> tuple[NDArray[np.int16], list[Mark]]:
-        """One run of the model: audio, and marks from its first sample."""
-        if self._model is None:
-            raise EngineFailed("The embedded voice was closed")
-        speech = self._model.speak(piece.symbols, style, speed=speed, options=options)
-        begin, stop = trim.sounding(speech.samples)
-        pcm = trim.shape(speech.samples, begin, stop, trim.pause_after(piece.symbols))
-        offset = max(0, begin - trim.LEAD)
-        # The last phoneme's duration reaches far into the silence; its sound ends with the voice.
-        spoken = len(piece.symbols.rstrip(_SILENCE))
-        return pcm, align.marks(
-            piece.ends[:spoken],
-            speech.stops[:spoken] - offset,
-            first=begin - offset,
-            last=stop - offset,
-        )
+
+def _speak(
+    model: KokoroModel,
+    piece: Phonemes,
+    style: NDArray[np.float32],
+    speed: float,
+    options: onnxruntime.RunOptions,
+) -> tuple[NDArray[np.int16], list[Mark]]:
+    """One run of the model: audio, and marks from its first sample."""
+    speech = model.speak(piece.symbols, style, speed=speed, options=options)
+    begin, stop = trim.sounding(speech.samples)
+    pcm = trim.shape(speech.samples, begin, stop, trim.pause_after(piece.symbols))
+    offset = max(0, begin - trim.LEAD)
+    # The last phoneme's duration reaches far into the silence; its sound ends with the voice.
+    spoken = len(piece.symbols.rstrip(_SILENCE))
+    return pcm, align.marks(
+        piece.ends[:spoken],
+        speech.stops[:spoken] - offset,
+        first=begin - offset,
+        last=stop - offset,
+    )
 
 
 def _chunks(part: _Part) -> Iterator[SpeechChunk]:
