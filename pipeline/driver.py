@@ -283,6 +283,7 @@ class TurnDriver(AnswerEvents):
         heard = self._mouth.stop()
         if revision:
             self._effect(lambda: self._interrupted(revision, heard))
+            self._tell_report(self._account_interrupted(revision, heard))
 
     # --- what the answer's makers tell -------------------------------------------------------
     def on_stamp(self, revision: int, name: str, at: float) -> None:
@@ -304,8 +305,9 @@ class TurnDriver(AnswerEvents):
         self.handle(AnswerEnded())
         error = self._failures.pop(revision, None)
         outcome: Outcome = "failed" if error else "answered"
+        report = self._account(revision, outcome, heard, underruns)
         self._effect(lambda: self._sink.end(revision, outcome, heard=heard, error=error))
-        self._effect(lambda: self._account(revision, outcome, heard, underruns))
+        self._tell_report(report)
 
     def on_gone(self, error: ConnectionError) -> None:
         """The client cannot be reached; everyone who wanted to tell it something says so."""
@@ -332,10 +334,7 @@ class TurnDriver(AnswerEvents):
         if self._finaliser is not None:
             self._finaliser.cancel()
         revision = self._board.revoke()
-        report = self._reports.pop(revision, None)
-        if report is not None:
-            report.outcome = "interrupted"
-            self._accounts.turn(self._session, report)
+        self._account_interrupted(revision, self._mouth.stop())
 
     async def _interrupted(self, revision: int, heard: Heard | None) -> None:
         played_ms = round(heard.played_ms) if heard else 0
@@ -348,15 +347,24 @@ class TurnDriver(AnswerEvents):
             await self._settled.wait()
         self._failures.pop(revision, None)
         await self._sink.end(revision, "interrupted", heard=text)
-        await self._account(revision, "interrupted", text, heard.underruns if heard else 0)
 
-    async def _account(self, revision: int, outcome: str, heard: str, underruns: int) -> None:
+    def _account(
+        self, revision: int, outcome: Outcome, heard: str, underruns: int
+    ) -> TurnReport | None:
+        """Counts a finished turn, with the decision: a client that leaves must not lose it."""
         report = self._reports.pop(revision, None)
-        if report is None:
-            return
-        report.outcome, report.answer, report.underruns = outcome, heard, underruns
-        self._accounts.turn(self._session, report)
-        await self._sink.turn_report(report.to_json())
+        if report is not None:
+            report.outcome, report.answer, report.underruns = outcome, heard, underruns
+            self._accounts.turn(self._session, report)
+        return report
+
+    def _account_interrupted(self, revision: int, heard: Heard | None) -> TurnReport | None:
+        text, underruns = (heard.text, heard.underruns) if heard else ("", 0)
+        return self._account(revision, "interrupted", text, underruns)
+
+    def _tell_report(self, report: TurnReport | None) -> None:
+        if report is not None:
+            self._effect(lambda: self._sink.turn_report(report.to_json()))
 
     async def _amend(self, revision: int, text: str) -> None:
         self._heard.amend(revision, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import signal
 import socket
 import sys
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ def run(config: Config) -> None:
     Raises:
         DuplexdError: the port is taken, a model is not to be had, an engine cannot be started.
     """
+    # uvicorn takes the signal over while it serves, and gives it back once all is closed.
+    signal.signal(signal.SIGTERM, _end)
     set_up_logging(config)
     listener = listen(config.server.host, config.server.port)
     try:
@@ -37,6 +40,11 @@ def run(config: Config) -> None:
         _serve(config, listener)
     finally:
         listener.close()
+
+
+def _end(*_: object) -> None:
+    """Being asked to end is no failure, and must not skip what is still to be closed."""
+    raise SystemExit(0)
 
 
 def set_up_logging(config: Config) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -96,6 +97,7 @@ def talk(
         raise typer.BadParameter("give --wav FILE, --say TEXT or --say-file FILE")
     if url and own:
         raise typer.BadParameter("give --url or --own, not both")
+    _log_warnings_only()
     with _failures_as_json(as_json):
         settings = configured(config, sets, asr=asr, llm=llm, tts=tts, engines=engines)
         chosen = own or any((config, sets, asr, llm, tts, engines))
@@ -148,6 +150,17 @@ def _failures_as_json(wanted: bool) -> Iterator[None]:
             }
             typer.echo(json.dumps({"error": details}, ensure_ascii=False))
         raise
+
+
+def _log_warnings_only() -> None:
+    """What engines in this process log, other than warnings, is nothing to somebody who talks."""
+    from loguru import logger
+
+    def write(line: str) -> None:
+        sys.stderr.write(line)
+
+    logger.remove()
+    logger.add(write, level="WARNING", format="{level}: {message}")
 
 
 def _console(*, quiet: bool) -> Console:

@@ -102,7 +102,7 @@ async def test_a_microphone_that_stops_in_the_middle_of_a_word():
         ("{", "invalid_json"),
         ("[]", "invalid_json"),
         (b"\x00" * 100, "invalid_json"),
-        ('{"type": "nonsense"}', "unknown_event_type"),
+        ('{"type": "nonsense"}', "invalid_value"),
         ('{"type": "input_audio_buffer.append", "audio": "***"}', "bad_audio"),
         ('{"type": "input_audio_buffer.append", "audio": "AAAA"}', "bad_audio"),
         ('{"type": "input_audio_buffer.commit"}', "input_audio_buffer_commit_empty"),

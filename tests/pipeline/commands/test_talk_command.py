@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from loguru import logger
 
 from pipeline.commands import talk as command
 from pipeline.talk import daemon as daemons
@@ -31,6 +33,14 @@ def running() -> Iterator[str]:
     """host:port of a daemon."""
     with own_daemon(["--engines", SCRIPTED, *SETS]) as address:
         yield address
+
+
+@pytest.fixture(autouse=True)
+def log() -> Iterator[None]:
+    """The command sets up the log of its process; this one gets its own back."""
+    yield
+    logger.remove()
+    logger.add(lambda line: sys.stderr.write(line))
 
 
 @pytest.fixture
@@ -155,6 +165,8 @@ def test_texts_are_said_in_the_embedded_voice(
     made: list[ScriptedVoice] = []
 
     def build(*, model_dir: Path, threads: int) -> ScriptedVoice:
+        logger.info("hello")
+        logger.warning("look out")
         assert (model_dir, threads >= 1) == (Path("/models/kokoro"), True)
         made.append(ScriptedVoice())
         return made[-1]
@@ -164,8 +176,8 @@ def test_texts_are_said_in_the_embedded_voice(
     questions = tmp_path / "q.txt"
     questions.write_text("# one\n你在哪里？\n", encoding="utf-8")
     texts = ["--say", "早上好。", "--say-file", str(questions), "--say-voice", "two"]
-    code, out, _ = run("talk", "--url", running, "--wav", wav, *texts, "--json")
-    assert code == 0
+    code, out, err = run("talk", "--url", running, "--wav", wav, *texts, "--json")
+    assert (code, err) == (0, "WARNING: look out\n")
     assert [(said.text, said.voice) for said in made[0].spoken] == [
         ("早上好。", "two"),
         ("你在哪里？", "two"),
