@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 from contextlib import AsyncExitStack
@@ -54,14 +55,17 @@ def bind(port: int) -> None:
         again.listen()
 
 
-async def in_the_midst(stack: AsyncExitStack, daemon: DaemonProcess) -> list[Client]:
-    """Clients that are silent, speak, wait for the language model, and listen."""
+async def in_the_midst(
+    stack: AsyncExitStack, daemon: DaemonProcess, script: LlmScript
+) -> list[Client]:
+    """Clients that are silent, speak, listen, and wait for the language model."""
     clients = [await stack.enter_async_context(talking(daemon.url)) for _ in range(4)]
     _, speaks, listens, waits = clients
     await speaks.append(voice(0.5))
     await speaks.wait(STARTED)
     await listens.speak()
-    await listens.playing(200)
+    await listens.playing(1500)
+    script.fault = LlmFault(kind="slow", delay_s=60)
     await waits.speak()
     await waits.transcript()
     return clients
@@ -69,16 +73,13 @@ async def in_the_midst(stack: AsyncExitStack, daemon: DaemonProcess) -> list[Cli
 
 @pytest.mark.parametrize("how", list(CODES), ids=lambda how: how.name)
 async def test_it_ends_when_asked_while_clients_talk(how: signal.Signals, scratch: Path):
-    # its second request, that of the last client, is never answered
-    script = LlmScript(
-        texts=ScriptedTexts(replies=[LONG]), fault=LlmFault(kind="slow", delay_s=0.0)
-    )
+    script = LlmScript(texts=ScriptedTexts(replies=[LONG]))
     async with ScriptedLlmServer(script=script) as llm, AsyncExitStack() as stack:
         sets = {"llm.provider": "openai", "llm.base_url": llm.base_url, "llm.model": "scripted"}
         daemon = await stack.enter_async_context(serving(sets=sets, env=variables(scratch)))
         port, children = daemon.port, daemon.process.children(recursive=True)
         assert children == []
-        clients = await in_the_midst(stack, daemon)
+        clients = await in_the_midst(stack, daemon, script)
         code, seconds = await asyncio.to_thread(daemon.end, how)
         assert seconds < END_S
         assert code == CODES[how], daemon.log
@@ -87,8 +88,11 @@ async def test_it_ends_when_asked_while_clients_talk(how: signal.Signals, scratc
             assert closed.rcvd is not None, "the client got no goodbye"
         assert "Traceback" not in daemon.log
         assert "Task was destroyed" not in daemon.log
-        outcomes = [line[3] for line in daemon.turn_lines(2)]
-        assert outcomes == ["interrupted", "interrupted"]
+        turns = {line[1]: line for line in daemon.turn_lines(2)}
+        assert {line[3] for line in turns.values()} == {"interrupted"}
+        # what the one had heard until then, and the other had not
+        assert re.search(r"-> '从前.+'$", turns["s3"].string)
+        assert turns["s4"].string.endswith("-> ''")
         bind(port)
         assert traces(scratch) == []
 

@@ -200,7 +200,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_costs_nobody_else():
             async with talking(served.url) as client:
                 started = time.monotonic()
                 await client.speak()
-                while served.count("errors_total", code="timed_out") == 0:  # noqa: ASYNC110
+                while served.count("errors_total", code="timed_out") == 0:
                     assert time.monotonic() < started + 30
                     await asyncio.sleep(0.02)
                 assert len(served.daemon.sessions) == 1

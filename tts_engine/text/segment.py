@@ -17,6 +17,16 @@ from tts_engine.text.spans import Piece, Spans
 _WIDE, _NARROW = 10, 3
 #: By how much the second clause, and then the third, may be longer than the first minimum.
 _GROWTH = 2
+#: A first clause that has as many words may also end before one of these: the listener waits.
+_BREAK_WORDS = (
+    (4, frozenset("and but because so or which who where when while if although that".split())),
+    (7, frozenset("to of in on at by for from with into about as than".split())),
+)
+#: The same in Chinese, with the Hanzi that must stand before them.
+_BREAK_HANZI = 6
+_BREAK_PAIRS = frozenset(
+    "因为 所以 但是 不过 而且 并且 如果 然后 或者 以及 可以 这样 比如 由于".split()
+)
 _MARKS = e.FULL_ENDS | e.ASCII_ENDS | e.FULL_COMMAS | e.ASCII_COMMAS
 
 
@@ -98,6 +108,7 @@ class Segmenter:
         self._waiting: _Waiting | None = None
         self._comma: _Place | None = None
         self._gap: _Place | None = None
+        self._word: tuple[_Place, int] | None = None
         self._ended_at = 0
 
     def feed(self, piece: Piece) -> list[Cut]:
@@ -124,16 +135,20 @@ class Segmenter:
                 self._cut(self._here())
             elif char in _MARKS:
                 self._mark(char)
+            elif self._count == 0:
+                self._break(char)
         if self._weight > self._limit:
             self._cut_long()
 
     def _append(self, char: str, end: int) -> None:
         if not self._spoken and char <= " ":
             return  # nothing begins with a space; its raw text stays with what follows
+        wide = is_wide(char)
+        if wide or not self._in_word:
+            self._word = (self._here(), self._worth)
         self._chars.append(char)
         self._ends.append(end)
         self._quotes = self._quotes.after(char)
-        wide = is_wide(char)
         self._weight += _WIDE if wide else _NARROW
         speakable = is_speakable(char)
         if wide:
@@ -144,6 +159,19 @@ class Segmenter:
         self._spoken = self._spoken or speakable
         if self._spoken and (char == " " or wide):
             self._gap = self._here()
+
+    def _break(self, char: str) -> None:
+        """Ends a first clause that has grown long without a mark before a connecting word."""
+        if is_wide(char):
+            pair = "".join(self._chars[-2:])
+            before = self._worth - 2 * self._hanzi_worth
+            if pair in _BREAK_PAIRS and before >= _BREAK_HANZI * self._hanzi_worth:
+                self._cut(_Place(len(self._chars) - 2, self._quotes))
+        elif char == " " and self._word is not None:
+            place, before = self._word
+            word = "".join(self._chars[place.index : -1]).lower()
+            if any(before >= n * self._word_worth and word in words for n, words in _BREAK_WORDS):
+                self._cut(place)
 
     def _here(self) -> _Place:
         return _Place(len(self._chars), self._quotes)

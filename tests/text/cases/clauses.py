@@ -65,8 +65,8 @@ CASES = [
         "J. R. Smith lives here.|He is a very nice man.",
     ),
     (
-        "He lives in the U.S. and works. He is happy.",
-        "He lives in the U.S. and works.|He is happy.",
+        "He lives in the U.S. today. He is happy.",
+        "He lives in the U.S. today.|He is happy.",
     ),
     (
         "We open at 9 a.m. every day. Come and see us.",

@@ -151,7 +151,7 @@ CASES = [
     ("we are #1 here", "we are number 1 here"),
     ("#话题", "话题"),
     # the language is that of the neighbourhood
-    ("The 长城 is 21,196 km long and very old", "The 长城 is 21196 kilometers long and very old"),
+    ("The 长城 is 21,196 km long today", "The 长城 is 21196 kilometers long today"),
     (
         "The weather in 北京 25℃ is really nice today",
         "The weather in 北京25摄氏度 is really nice today",
