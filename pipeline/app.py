@@ -248,7 +248,7 @@ def create_app(
     context = FaceContext(
         sessions=daemon,
         send_timeout_s=server.send_timeout_s,
-        on_error=lambda error: daemon.metrics.error("-", error),
+        on_error=daemon.metrics.count,
     )
     realtime = daemon.config.realtime
     profile = PacingProfile(frame_ms=realtime.frame_ms, lead_ms=realtime.lead_ms)

@@ -330,7 +330,7 @@ class TurnDriver(AnswerEvents):
                 logger.exception("{}: an effect failed", self._session)
 
     def close(self) -> None:
-        """Ends what the driver had started; a live answer counts as interrupted."""
+        """Ends what the driver had started; a live answer counts as interrupted. Idempotent."""
         if self._finaliser is not None:
             self._finaliser.cancel()
         revision = self._board.revoke()

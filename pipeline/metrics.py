@@ -87,9 +87,13 @@ class Metrics:
             report.answer,
         )
 
+    def count(self, error: DuplexdError) -> None:
+        """Counts a failure that its face has logged, as loudly as it deserves."""
+        self._errors.labels(error.code).inc()
+
     def error(self, session: str, error: DuplexdError) -> None:
         """Counts a failure and writes its one log line."""
-        self._errors.labels(error.code).inc()
+        self.count(error)
         logger.warning("{} {}: {}", session, error.code, error)
 
     async def watch_loop(self) -> None:

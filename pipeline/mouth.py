@@ -213,9 +213,8 @@ class Mouth(FrameProcessor):
 
     async def _ended(self) -> None:
         """The conversation ends: the context gets what was heard until now."""
-        answer = self._answer
-        if answer is not None:
-            heard = self._measure(answer)
+        heard = self._heard or self.stop()
+        if heard is not None:
             await self.push_frame(HeardTextFrame(revision=heard.revision, text=heard.text))
         if self._pacer is not None:
             await self.cancel_task(self._pacer)

@@ -201,6 +201,8 @@ class Session:
     def close(self) -> None:
         """Ends the conversation."""
         if self._closing is None:
+            # First the board: an answer that the LLM is cut off from must not count as complete.
+            self.driver.close()
             self._closing = asyncio.create_task(self._worker.cancel())
 
     def _apply(self, options: SessionOptions) -> None:

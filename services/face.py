@@ -220,7 +220,7 @@ class FaceContext:
     Parameters:
         sessions: opens conversations.
         send_timeout_s: bound of every send.
-        on_error: counts a failure by class for /metrics.
+        on_error: counts a failure by class for /metrics; the face logs it.
     """
 
     sessions: SessionFactory

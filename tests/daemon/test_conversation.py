@@ -1,5 +1,5 @@
-"""Invariants: over the real socket, what the language model is told was said is what was heard; every
-turn is counted and logged once.
+"""Invariants: over the real socket, the language model is told what was heard and nothing else;
+every turn is counted and logged once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Invariants: whatever a client sends, or does not read, the daemon stays up, says what is wrong, and
+"""Invariants: whatever a client sends, or does not read, the daemon says what is wrong, stays up and
 serves this client's next turn or the next client.
 """
 

@@ -1,5 +1,5 @@
-"""Invariants: a client may leave at any moment, with or without a goodbye: what was done for it stops,
-nothing of it stays, and the next client is served.
+"""Invariants: a client may leave at any moment, with or without a goodbye: what was done for it
+stops, nothing of it stays, and the next client is served.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Invariants: a daemon that cannot start says why in one line and what mends it in another, and ends;
-until it is ready it answers, and turns clients away with a reason.
+"""Invariants: a daemon that cannot start says why in one line and what mends it in another, and
+ends; until it is ready it answers, and turns clients away with a reason.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from pathlib import Path
 
@@ -94,7 +95,7 @@ async def test_a_model_with_a_wrong_hash(tmp_path: Path):
         sets={"models.dir": tmp_path, "models.offline": "true"},
     )
     assert len(lines) == 2
-    assert {path.name for path in tmp_path.iterdir()} == {"whisper-base"}
+    assert os.listdir(tmp_path) == ["whisper-base"]
 
 
 async def test_a_model_that_is_not_there(tmp_path: Path):
@@ -105,7 +106,7 @@ async def test_a_model_that_is_not_there(tmp_path: Path):
         sets={"models.dir": tmp_path, "models.offline": "true"},
     )
     assert len(lines) == 2
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == []
 
 
 async def test_a_language_model_that_cannot_be_reached():

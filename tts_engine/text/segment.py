@@ -13,20 +13,23 @@ from tts_engine.text import ends as e
 from tts_engine.text.chars import is_speakable, is_wide
 from tts_engine.text.spans import Piece, Spans
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 #: Weight of a character: three Latin ones take about as long to say as one Hanzi.
 _WIDE, _NARROW = 10, 3
 #: By how much the second clause, and then the third, may be longer than the first minimum.
 _GROWTH = 2
 #: A first clause that has as many words may also end before one of these: the listener waits.
 _BREAK_WORDS = (
-    (4, frozenset("and but because so or which who where when while if although that".split())),
-    (7, frozenset("to of in on at by for from with into about as than".split())),
+    (4, _words("and but because so or which who where when while if although that")),
+    (7, _words("to of in on at by for from with into about as than")),
 )
 #: The same in Chinese, with the Hanzi that must stand before them.
 _BREAK_HANZI = 6
-_BREAK_PAIRS = frozenset(
-    "因为 所以 但是 不过 而且 并且 如果 然后 或者 以及 可以 这样 比如 由于".split()
-)
+_BREAK_PAIRS = _words("因为 所以 但是 不过 而且 并且 如果 然后 或者 以及 可以 这样 比如 由于")
 _MARKS = e.FULL_ENDS | e.ASCII_ENDS | e.FULL_COMMAS | e.ASCII_COMMAS
 
 
