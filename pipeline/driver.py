@@ -343,8 +343,11 @@ class TurnDriver(AnswerEvents):
         self._settled.clear()
         await self._ear.broadcast_interruption()
         # What follows may ask the LLM, and must find the heard text in the context.
-        async with asyncio.timeout(_SETTLE_S):
-            await self._settled.wait()
+        try:
+            async with asyncio.timeout(_SETTLE_S):
+                await self._settled.wait()
+        except TimeoutError:  # the client is still owed the end of its answer
+            logger.error("{}: the pipeline is stuck at an interruption", self._session)
         self._failures.pop(revision, None)
         await self._sink.end(revision, "interrupted", heard=text)
 

@@ -15,7 +15,8 @@ from services.scripted.llm_server import ScriptedLlmServer
 from services.scripted.spec import ScriptedTexts
 from services.scripted.tts import char_times, detect_tone, tone_of
 from tests.daemon.client import DONE, HEARD, REPORT, STARTED, TRUNCATED, talking
-from tests.daemon.process import serving
+from tests.daemon.inside import inside
+from tests.daemon.process import DaemonProcess, serving
 from tts_engine.text.stream import segment
 
 STORY = "从前有一座山，山里有一座庙。庙里有一个老和尚，在给小和尚讲故事。"
@@ -100,7 +101,7 @@ async def converse(url: str, script: LlmScript) -> None:
     ]
 
 
-def check_books(daemon) -> None:
+def check_books(daemon: DaemonProcess) -> None:
     daemon.metric("sessions", 0)
     lines = daemon.turn_lines(2)
     assert [(line[2], line[3]) for line in lines] == [("1", "interrupted"), ("2", "answered")]
@@ -112,26 +113,23 @@ def check_books(daemon) -> None:
     for part in ("endpoint_wait", "asr_final", "llm_first_token", "tts_first_chunk"):
         assert page[f"v2v_part_seconds_count{{{part}}}"] == 2
     assert page.get("turns_total{failed}", 0) == 0
-    assert page["underruns_total"] == 0
     text = httpx.get(f"{daemon.http}/metrics")
     assert text.headers["content-type"].startswith("text/plain")
     assert re.search(r"# HELP duplexd_turns_total ", text.text)
 
 
 async def test_a_text_message_is_answered_like_a_spoken_one():
-    async with serving(sets={"scripted.replies": '["读作一二三。"]'}) as daemon:
-        async with talking(daemon.url) as client:
-            await client.send(
-                "conversation.item.create",
-                item={
-                    "type": "message",
-                    "role": "user",
-                    "content": [{"type": "input_text", "text": "数数"}],
-                },
-            )
-            await client.send("response.create")
-            response = await client.done()
-            assert response["status"] == "completed"
-            assert client.audio[response["id"]].ms > 300
-            await client.wait(REPORT)
-        assert [line[3] for line in daemon.turn_lines(1)] == ["answered"]
+    item = {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": "数数"}],
+    }
+    async with inside({"scripted.replies": "[一二三。]"}) as served, talking(served.url) as client:
+        await client.send("conversation.item.create", item=item)
+        await client.send("response.create")
+        response = await client.done()
+        assert response["status"] == "completed"
+        assert client.audio[response["id"]].ms > 300
+        report = (await client.wait(REPORT))["report"]
+        assert (report["outcome"], report["answer"]) == ("answered", "一二三。")
+        assert served.count("turns_total", outcome="answered") == 1

@@ -99,7 +99,7 @@ async def test_it_ends_when_asked_while_clients_talk(how: signal.Signals, scratc
 async def test_it_ends_at_once_when_nobody_is_there(scratch: Path):
     async with serving(env=variables(scratch)) as daemon:
         code, seconds = await asyncio.to_thread(daemon.end)
-        assert (code, seconds < 3.0) == (0, True)
+        assert (code, seconds < END_S) == (0, True)
         assert traces(scratch) == []
 
 

@@ -4,12 +4,14 @@ silence; the next turn works; the context holds nothing of the failure.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from pipeline import driver
 from services.scripted.asr import ScriptedAsr
 from services.scripted.llm_script import LlmFault, LlmScript
 from services.scripted.llm_server import ScriptedLlmServer
@@ -143,6 +145,30 @@ async def test_a_language_model_that_goes_away_and_comes_not_back():
             await another.speak()
             failure(await another.done(), "engine_failed")
         assert served.daemon.ready
+
+
+# --- the pipeline --------------------------------------------------------------------------------
+
+
+class _Never(asyncio.Event):
+    """Does not happen."""
+
+    def set(self) -> None:
+        pass
+
+
+async def test_an_interruption_that_gets_stuck_still_ends_the_answer(monkeypatch):
+    monkeypatch.setattr(driver, "_SETTLE_S", 0.05)
+    sets = {**MESSAGES, "scripted.replies": "[从前有一座山，山里有一座庙。]"}
+    async with inside(sets) as served, talking(served.url) as client:
+        [session] = served.daemon.sessions.values()
+        session.driver._settled = _Never()
+        await client.speak()
+        await client.playing(400)
+        await client.speak()
+        assert (await client.done())["status"] == "cancelled"
+        assert await client.transcript(2) == "第二句"
+        assert (await client.done(2))["status"] == "completed"
 
 
 # --- the voice -----------------------------------------------------------------------------------

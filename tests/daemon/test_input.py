@@ -1,5 +1,5 @@
-"""Invariants: whatever a client sends, or does not read, the daemon says what is wrong, stays up and
-serves this client's next turn or the next client.
+"""Invariants: whatever a client sends, or does not read, the daemon says what is wrong, stays up
+and serves this client's next turn or the next client.
 """
 
 from __future__ import annotations

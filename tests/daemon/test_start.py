@@ -152,12 +152,12 @@ async def test_a_voice_that_the_engine_does_not_have():
 
 
 async def test_clients_that_come_too_early():
-    script = LlmScript(fault=LlmFault(kind="slow", delay_s=4))
+    script = LlmScript(fault=LlmFault(kind="slow", delay_s=3))
     async with (
         ScriptedLlmServer(script=script) as llm,
         serving(sets=server_sets(llm), ready=False) as daemon,
     ):
-        await script.arrived.wait()  # the warm-up's first request, held for 4 s
+        await script.arrived.wait()  # the warm-up's first request, held for 3 s
         url = await asyncio.to_thread(lambda: daemon.url)
         async with httpx.AsyncClient(base_url=daemon.http) as http:
             assert (await http.get("/healthz")).json()["status"] == "ok"
