@@ -71,7 +71,8 @@ class Metrics:
         self._turns.labels(report.outcome).inc()
         self._underruns.inc(report.underruns)
         v2v_ms = report.v2v_server_ms
-        if v2v_ms is not None:
+        # An apology is quick: counted, it would make a dead language model look good.
+        if v2v_ms is not None and report.outcome != "failed":
             self._v2v.observe(v2v_ms / 1e3)
             for part, ms in report.parts_ms.items():
                 self._parts.labels(part).observe(ms / 1e3)

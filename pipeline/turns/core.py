@@ -141,23 +141,30 @@ def _final(state: TurnState, request: int, text: str, language: str) -> Step:
     if state.phase is not Phase.DECIDED or request != state.request:
         return state, ()
     owed, answer = state.owed, _wants_answer(state)
-    state = replace(state, phase=Phase.IDLE, owed=None, run=0)
+    idle = replace(state, phase=Phase.IDLE, owed=None, run=0)
     if text:
-        state = replace(state, answering=state.answering or answer)
-        return state, (Commit(text, language, answer, owed or ""),)
+        commit = Commit(text, language, answer, owed or "")
+        return _answering(idle, commit) if answer else (idle, (commit,))
     if owed is not None:
-        return replace(state, answering=True), (Discard(failed=False), Respond(owed))
-    return state, (Discard(failed=False),)
+        return _answering(idle, Discard(failed=False), Respond(owed))
+    return idle, (Discard(failed=False),)
 
 
 def _failed(state: TurnState, request: int) -> Step:
     if state.phase is not Phase.DECIDED or request != state.request:
         return state, ()
     answer = _wants_answer(state)
-    state = replace(state, phase=Phase.IDLE, owed=None, run=0)
+    idle = replace(state, phase=Phase.IDLE, owed=None, run=0)
     if not answer:
-        return state, (Discard(failed=True),)
-    return replace(state, answering=True), (Discard(failed=True), Apologise())
+        return idle, (Discard(failed=True),)
+    return _answering(idle, Discard(failed=True), Apologise())
+
+
+def _answering(state: TurnState, *actions: Action) -> Step:
+    """Takes actions that begin an answer; one that still plays gives way to it."""
+    if state.answering:
+        actions = (Interrupt(by_user=False), *actions)
+    return replace(state, answering=True), actions
 
 
 def _wants_answer(state: TurnState) -> bool:
@@ -181,10 +188,7 @@ def _cleared(state: TurnState) -> Step:
 def _respond(state: TurnState, instructions: str) -> Step:
     if state.phase is Phase.DECIDED:
         return replace(state, owed=instructions), ()
-    actions: tuple[Action, ...] = (Respond(instructions),)
-    if state.answering:
-        actions = (Interrupt(by_user=False), *actions)
-    return replace(state, answering=True), actions
+    return _answering(state, Respond(instructions))
 
 
 def _cancel(state: TurnState) -> Step:

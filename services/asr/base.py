@@ -62,7 +62,8 @@ class Recogniser(ABC):
 
         Does not end the turn: more may be fed, and `finalise` called again; the same audio gives
         the same text. A call that is cancelled, or overtaken by `cancel` or `reset`, costs the
-        engine nothing more than the step it is in.
+        engine nothing more than the step it is in. The engine bounds the time it takes: nobody
+        else does.
 
         Raises:
             AtCapacity, TimedOut, EngineFailed

@@ -127,9 +127,18 @@ class Microphone:
         self._empty = asyncio.Event()
         self.open = True
 
-    async def say(self, seconds: float, pauses: tuple[tuple[float, float], ...] = ()) -> None:
-        """Speaks, and returns when the last sample has been sent."""
-        self._left = synthetic_speech(seconds=seconds, pauses=pauses)
+    async def say(
+        self, seconds: float, pauses: tuple[tuple[float, float], ...] = (), *, paced: bool = False
+    ) -> None:
+        """Speaks, and returns when the last sample has been sent: at once, unless `paced`.
+
+        The clock of the conversation counts samples, so speech that comes at once means the same.
+        """
+        speech = synthetic_speech(seconds=seconds, pauses=pauses, tail_s=0.0 if paced else 0.3)
+        if not paced:
+            self._session.audio(speech.tobytes(), arrived=time.monotonic())
+            return
+        self._left = speech
         self._empty.clear()
         await self._empty.wait()
 

@@ -62,7 +62,7 @@ async def test_the_report_sums_and_counts_every_part() -> None:
         llm={"first_token_s": 0.1, "tokens_per_s": 50},
         voice={"first_chunk_s": 0.1, "leading_silence_s": 0.05},
     ) as talk:
-        await talk.microphone.say(1.0)
+        await talk.microphone.say(1.0, paced=True)
         (shown,) = await talk.sink.wait("turn_report")
         parts = shown["parts_ms"]
         assert list(parts) == [part for part in PARTS if part != "frame_in"]
@@ -128,14 +128,14 @@ async def test_voice_before_the_first_sound_withdraws_the_answer() -> None:
         assert await talk.sink.wait("end") == (1, "interrupted", "", None)
         await talk.sink.wait("end", 2)
         # Both messages stand, and are merged for the request: some chat templates insist.
-        assert talk.llm.script.requests[1].body["messages"][1:] == [
+        assert talk.llm.script.requests[-1].body["messages"][1:] == [
             {"role": "user", "content": "讲个故事\n停一下"}
         ]
 
 
 async def test_a_pause_shorter_than_the_recogniser_is_not_a_cut() -> None:
     async with conversation(asr={"delay_s": 0.5}) as talk:
-        await talk.microphone.say(1.6, pauses=((0.6, 0.35),))
+        await talk.microphone.say(1.6, pauses=((0.6, 0.35),), paced=True)
         await talk.sink.wait("end")
         assert len(talk.sink.of("turn_opened")) == 1
         assert len(talk.sink.of("final")) == 1
@@ -241,7 +241,7 @@ async def test_a_failing_recogniser_is_shown_and_the_next_turn_works(code: str) 
 
 async def test_a_client_that_stops_sending_ends_its_turn() -> None:
     async with conversation(ear=EarSettings(starvation_ms=200)) as talk:
-        await talk.microphone.say(0.8)
+        await talk.microphone.say(0.8, paced=True)
         talk.microphone.open = False
         assert (await talk.sink.wait("end"))[1] == "answered"
 

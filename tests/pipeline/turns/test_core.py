@@ -194,6 +194,19 @@ def test_a_request_during_an_answer_replaces_it() -> None:
     assert talk.tell(CancelRequested()) == []
 
 
+def test_a_new_answer_replaces_one_that_still_plays() -> None:
+    talk = Talk(server_turns=False)
+    talk.tell(RespondRequested())
+    talk.voice(1)
+    talk.tell(ManualCommit())
+    talk.tell(RespondRequested())
+    assert talk.tell(FinalText(1, "hi", "en")) == [
+        Interrupt(by_user=False),
+        Commit("hi", "en", True, ""),
+    ]
+    assert talk.state.answering
+
+
 def test_clearing_drops_the_open_turn() -> None:
     talk = Talk()
     assert talk.tell(Cleared()) == []
@@ -254,6 +267,7 @@ def test_any_order_of_events(
                     assert opened
                     assert isinstance(event, FinalText)
                     assert event.request == request
+                    assert not (answer and answering)
                     opened, answering = False, answering or answer
                 case Discard() | Forget():
                     assert opened
