@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from loguru import logger
 
@@ -130,13 +132,13 @@ class ChildProcess:
     async def stop(self) -> None:
         """Terminates, kills after the grace time, and reaps. Idempotent."""
         try:
-            self._signal(self._process.terminate)
+            self._signal(signal.SIGTERM)
             async with asyncio.timeout(self._grace_s):
                 await self._process.wait()
         except TimeoutError:
             logger.warning(f"{self._name}: SIGTERM ignored for {self._grace_s:g} s, killing it")
         finally:
-            self._signal(self._process.kill)
+            self._signal(signal.SIGKILL)
         await self._process.wait()
         await self._drain()
         self._stdin.close()
@@ -151,10 +153,12 @@ class ChildProcess:
         kept = [line for line in self._kept if line][-QUOTED_LINES:]
         return f": {' | '.join(kept)}" if kept else ""
 
-    def _signal(self, send: Callable[[], None]) -> None:
+    def _signal(self, number: signal.Signals) -> None:
+        # Not by the process object: it looks for the exit status first, and takes it away from
+        # asyncio, which then reports 255.
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                send()
+                os.kill(self._process.pid, number)
 
     async def _drain(self) -> None:
         """Lets the readers reach the end of what the dead process wrote."""

@@ -68,8 +68,9 @@ async def test_memory_threads_and_files_stay_flat(record_property: Callable[[str
         assert rss_after - rss < GROWTH
         assert threads_after <= threads
         assert files_after <= files
+        # A machine that stalls starves a turn, which then is two: more lines are not wrong.
         lines = daemon.turn_lines(SESSIONS)
-        assert len(lines) == SESSIONS
+        assert len({line[1] for line in lines}) == SESSIONS
         assert {line[3] for line in lines} == {"answered", "interrupted"}
 
 
