@@ -102,7 +102,7 @@ class Session:
             apologies=settings.apologies,
             on_gone=self.close,
         )
-        self._ear = Ear(
+        self.ear = Ear(
             vad=engines.vad,
             asr=engines.asr,
             session=name,
@@ -125,11 +125,11 @@ class Session:
             self.context, on_started=self.driver.started, on_settled=self.driver.settled
         )
         self._apply(options)
-        self.driver.attach(ear=self._ear, mouth=self.mouth, heard=heard)
+        self.driver.attach(ear=self.ear, mouth=self.mouth, heard=heard)
         self._worker = PipelineWorker(
             Pipeline(
                 [
-                    self._ear,
+                    self.ear,
                     TurnAggregator(self.context),
                     self._answers,
                     ClauseProcessor(events=self.driver),
@@ -166,7 +166,7 @@ class Session:
 
     def audio(self, pcm: bytes, *, arrived: float) -> None:
         """Microphone audio, see `Conversation`."""
-        self._ear.feed(pcm, arrived=arrived)
+        self.ear.feed(pcm, arrived=arrived)
 
     def commit(self) -> None:
         """The client ends the user's turn."""

@@ -9,6 +9,7 @@ import asyncio
 
 import numpy as np
 import pytest
+from pipecat.frames.frames import InputAudioRawFrame
 
 from pipeline.ear import EarSettings
 from pipeline.latency import PARTS
@@ -16,6 +17,7 @@ from pipeline.turns.state import TurnSettings
 from services.face import PacingProfile, SessionOptions
 from services.scripted.llm_script import LlmFault
 from services.scripted.spec import ScriptedTexts
+from services.scripted.speech import synthetic_speech
 from services.scripted.tts import VoiceFault, char_times, detect_tone, tone_of
 from tests.pipeline.harness import conversation
 from tts_engine.errors import BadRequest, UnknownVoice
@@ -443,3 +445,11 @@ async def test_another_language_does_not_change_what_the_server_has_read() -> No
             {"role": "user", "content": "很好"},
         ]
         assert requests[1] == requests[2][:4]
+
+
+async def test_audio_frames_of_a_stock_transport_are_heard_too() -> None:
+    async with conversation() as talk:
+        samples = synthetic_speech(seconds=0.6, tail_s=0.3)
+        frame = InputAudioRawFrame(samples.tobytes(), 16_000, 1)
+        await talk.session.ear.queue_frame(frame)
+        assert (await talk.sink.wait("end"))[1] == "answered"
