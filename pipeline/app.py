@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 
 from pipeline.config_schema import Config
 from pipeline.ear import EarSettings
@@ -58,6 +58,12 @@ class Daemon:
             return known
         return (chosen, *(voice for voice in known if voice != chosen))
 
+    @property
+    def _voice(self) -> str | None:
+        """The configured voice; scripted engines have names of their own."""
+        tts = self.config.tts
+        return None if tts.provider == "scripted" else tts.voice
+
     async def start(self) -> None:
         """Warms the engines.
 
@@ -65,9 +71,10 @@ class Daemon:
             DuplexdError: an engine cannot be started.
         """
         try:
+            # A wrong name is told before anything slow is done.
+            check_options(SessionOptions(voice=self._voice), self.room.voice)
             engines = await self.room.start()
             self._settings = self._session_settings()
-            check_options(SessionOptions(voice=self._settings.voice), engines.voice)
         except DuplexdError as error:
             self.failure = error
             raise
@@ -155,7 +162,7 @@ class Daemon:
                 idle_timeout_s=llm.idle_timeout_s,
             ),
             apologies={"zh": unheard.zh, "en": unheard.en},
-            voice=tts.voice if tts.provider != "scripted" else None,
+            voice=self._voice,
             speed=tts.speed,
             ahead_s=tts.ahead_s,
             clause_timeout_s=tts.clause_timeout_s,
@@ -220,6 +227,11 @@ def create_app(
             await daemon.close()
 
     app = FastAPI(title="duplexd", lifespan=lifespan, docs_url=None, redoc_url=None)
+
+    @app.get("/", response_class=PlainTextResponse)
+    async def root() -> str:
+        """Says what this is to somebody who opens it in a browser."""
+        return "duplexd: point an OpenAI Realtime client at /v1/realtime on this address.\n"
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:

@@ -47,6 +47,7 @@ from pipeline.turns.state import TurnSettings, TurnState
 from services.answer import REVISION, AnswerEvents, apology, by_language
 from services.asr.base import Transcript
 from services.face import Outcome, Sink
+from services.language import language_of
 from services.revision import RevisionBoard
 from tts_engine.errors import DuplexdError, EngineFailed
 
@@ -96,6 +97,7 @@ class TurnDriver(AnswerEvents):
         self._started = asyncio.Event()
         self._turns = 0
         self._language = ""
+        self._written = ""  # what the user wrote and nobody answered yet
         self._deciding: TurnReport | None = None
         self._decided_ms = 0.0
         self._reports: dict[int, TurnReport] = {}
@@ -129,6 +131,9 @@ class TurnDriver(AnswerEvents):
 
     def add_text(self, role: str, text: str) -> None:
         """Adds a message to the context, in the order of the turns."""
+        if role == "user":
+            self._written = text
+            self._language = language_of(text) or self._language
         message = cast(LLMContextMessage, {"role": role, "content": text})
         frame = LLMMessagesAppendFrame(messages=[message], run_llm=False)
         frame.interruptible = False
@@ -213,13 +218,15 @@ class TurnDriver(AnswerEvents):
 
     def _commit(self, commit: Commit) -> None:
         self._ear.close_turn()
-        text, self._language = commit.text, commit.language or self._language
+        # By its script: a recogniser may take English in a Mandarin voice for Mandarin.
+        text, language = commit.text, language_of(commit.text) or commit.language
+        self._language = language or self._language
         report, self._deciding = self._deciding, None
         revision = self._board.open() if commit.answer else 0
         if report is not None and revision:
             report.revision, report.transcript = revision, text
             self._reports[revision] = report
-        self._tell_final(text, commit.language)
+        self._tell_final(text, language)
         if revision:
             self._effect(lambda: self._sink.begin(revision))
         transcript = TranscriptionFrame(text, "", time_now_iso8601())
@@ -272,6 +279,7 @@ class TurnDriver(AnswerEvents):
         revision = self._board.open()
         self._turns += 1
         report = self._reports[revision] = TurnReport(turn=self._turns, revision=revision)
+        report.transcript, self._written = self._written, ""
         report.mark("endpoint", time.monotonic())
         self._effect(lambda: self._sink.begin(revision))
         self._push(

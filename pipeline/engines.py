@@ -159,6 +159,7 @@ class EngineRoom:
             )
             self.brain = Brain(client=client, model=llm.model or "")
             self.brain.model = await probe(client, llm.model)
+            logger.info("language model: {} at {}", self.brain.model, llm.shown_url)
         assert self.brain is not None
         prompts = [self._config.prompts.text("zh"), self._config.prompts.text("en")]
         await warm(self.brain.client, self.brain.model, prompts)

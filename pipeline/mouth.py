@@ -267,8 +267,8 @@ class Mouth(FrameProcessor):
         if clause is not answer.clause:
             answer.clause = clause
             answer.text.begin(clause, at_ms=answer.taken_ms)
-            if clause.raw:
-                await self._sink.text(revision, clause.raw)
+            # An apology has no raw text, as it is no part of the answer; it is shown all the same.
+            await self._sink.text(revision, clause.raw or clause.text)
         return answer
 
     def _current(self, revision: int) -> _Answer:
