@@ -39,6 +39,11 @@ if [ -z "$${chosen-}" ]; then \
 fi
 endef
 
+# Ends a recipe that could not install; what went wrong has been said.
+define no_packages
+{ echo "fix:   the first start needs the network, or an index named by PIP_INDEX_URL" >&2; exit 1; }
+endef
+
 # uv does not read pip's configuration: an index or certificate set for pip is passed on, unless
 # uv has its own.
 define uv_environment
@@ -57,6 +62,9 @@ help: ## list the verbs
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
 	@echo
 	@echo 'ARGS="..." is handed on: make run ARGS="--help", make test ARGS="tests/asr -x"'
+
+# A Ctrl-C is how these end: it must not look like an error of make.
+run bench: export DUPLEXD_UNDER_MAKE := 1
 
 .PHONY: run
 run: $(SET_DEFAULT) ## start the daemon; sets up .venv and fetches models when needed
@@ -118,15 +126,22 @@ $(UV):
 	  echo "fix:   on Debian and Ubuntu: apt install python$$version-venv" >&2; \
 	  exit 1; \
 	}
-	@$(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@said=$$($(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION) 2>&1) || { \
+	  echo "error: pip cannot install uv: $$(echo "$$said" | sed -n 's/^ERROR: //p' | tail -n 1)" >&2; \
+	  $(no_packages); }
+
+# uv, unless quiet, names each of some ninety packages.
+announce = echo "installing $< into $(VENV)"
 
 # A stamp is a copy of the lock that was installed: a checkout that only touches the lock must not
 # ask the network again. Installing only adds: the test set, if it is there, stays.
 $(SET_DEFAULT): $(LOCKS)/default.txt | $(UV)
-	@cmp -s $< $@ || { $(uv_environment); $(UV) pip install --python $(PY) --require-hashes -r $<; }
+	@cmp -s $< $@ || { $(uv_environment); $(announce); \
+	  $(UV) pip install --quiet --python $(PY) --require-hashes -r $< || $(no_packages); }
 	@cp $< $@
 
 $(SET_TEST): $(LOCKS)/test.txt $(LOCKS)/default.txt | $(UV)
-	@cmp -s $< $@ || { $(uv_environment); $(UV) pip sync --python $(PY) --require-hashes $<; }
+	@cmp -s $< $@ || { $(uv_environment); $(announce); \
+	  $(UV) pip sync --quiet --python $(PY) --require-hashes $< || $(no_packages); }
 	@cp $(LOCKS)/default.txt $(SET_DEFAULT)
 	@cp $< $@

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, cast
 
@@ -37,6 +37,8 @@ _WORDS = {
     "too_short": "needs at least {min_length} item",
     "value_error": "{error}",
 }
+#: keys whose errors have a mend of their own
+_MENDS = {"llm.base_url": "Write it as http://host:port/v1."}
 #: errors after which what was found says nothing, or might be a secret
 _SILENT = {"value_error", "string_too_short", "too_short"}
 
@@ -76,6 +78,7 @@ class Problem:
 
     origin: Origin
     text: str
+    mend: str = "docs/configuration.md lists every key."
 
     def __str__(self) -> str:
         return f"{self.origin}: {self.text}"
@@ -83,7 +86,7 @@ class Problem:
 
 def config_error(problems: Sequence[Problem]) -> ConfigError:
     """One error for all that is wrong, in the order of the lines."""
-    mend = "docs/configuration.md lists every key."
+    mend = " ".join(dict.fromkeys(problem.mend for problem in problems))
     if len(problems) == 1:
         return ConfigError(str(problems[0]), mend=mend)
     ordered = sorted(problems, key=lambda problem: problem.origin.line or 0)
@@ -114,7 +117,9 @@ def problems_of(
     for path, said in words.items():
         text = " or ".join([said[0], *(word.removeprefix("must be ") for word in said[1:])])
         found = "" if path in silent else f"; found {_shown(data, path)}"
-        problems.append(Problem(origins.of(path), f"{dotted(path)}: {text}{found}"))
+        key = dotted(path)
+        problem = Problem(origins.of(path), f"{key}: {text}{found}")
+        problems.append(replace(problem, mend=_MENDS[key]) if key in _MENDS else problem)
     return problems
 
 

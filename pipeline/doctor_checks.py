@@ -13,12 +13,11 @@ from pipeline.budget import ThreadBudget
 from pipeline.config_schema import Config
 from pipeline.needs import MEMORY, local_model
 
-Status = Literal["ok", "warn", "fail"]
+Status = Literal["ok", "warn", "fail", "skip"]
 ModelStatus = Literal["present", "unverified", "corrupt", "missing"]
 
 #: resident memory of the daemon itself, bytes
 _BASE_MEMORY = 300 << 20
-_LOOPBACK = ("127.", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +26,7 @@ class Check:
 
     Parameters:
         name: what was looked at.
-        status: "warn" works, though not well; "fail" does not work.
+        status: "warn" works, though not well; "fail" does not work; "skip" was not looked at.
         detail: what was found.
         fix: what to do about it; empty when all is well.
     """
@@ -74,6 +73,7 @@ class Facts:
         models: those that the configuration needs.
         models_error: why the model store could not be read; empty if it could.
         models_root: where models are kept.
+        fetch_options: what `models fetch` needs to bring them there, see `services.models`.
         disk_free: bytes free there.
         port: "free", "duplexd" (a running daemon has it), or why it cannot be listened on.
         llm: the LLM's server, when one is asked.
@@ -86,6 +86,7 @@ class Facts:
     models: Mapping[str, ModelFact] = field(default_factory=dict[str, ModelFact])
     models_error: str = ""
     models_root: str = ""
+    fetch_options: str = ""
     disk_free: int = 0
     port: str = "free"
     llm: LlmFact | None = None
@@ -103,9 +104,23 @@ def judge(config: Config, facts: Facts) -> list[Check]:
         _disk(facts),
         _llm(config, facts),
         _port(config, facts),
-        _microphone(config),
-        Check(name="gpu", status="ok", detail=facts.gpu or "none found; none is needed"),
+        _gpu(facts),
     ]
+
+
+def judge_machine(facts: Facts) -> list[Check]:
+    """The part of the report that needs no configuration, for when that is wrong."""
+    skipped = "threads, memory, models, disk, llm and port wait for a right configuration"
+    return [
+        _python(facts),
+        _cores(facts),
+        _gpu(facts),
+        Check(name="others", status="skip", detail=skipped),
+    ]
+
+
+def _gpu(facts: Facts) -> Check:
+    return Check(name="gpu", status="ok", detail=facts.gpu or "none found; none is needed")
 
 
 def _python(facts: Facts) -> Check:
@@ -166,10 +181,10 @@ def _models(config: Config, facts: Facts) -> Iterator[Check]:
             fix="Run `git checkout configs/models.yaml`.",
         )
     for name, fact in facts.models.items():
-        yield _model(config, name, fact)
+        yield _model(config, name, fact, facts.fetch_options)
 
 
-def _model(config: Config, name: str, fact: ModelFact) -> Check:
+def _model(config: Config, name: str, fact: ModelFact, options: str) -> Check:
     title, size = f"model {name}", _size(fact.bytes)
     match fact.status:
         case "present":
@@ -183,7 +198,7 @@ def _model(config: Config, name: str, fact: ModelFact) -> Check:
                 name=title,
                 status="warn" if fetched else "fail",
                 detail=f"{fact.status}, {size}{later}",
-                fix=f"Run `run.py models fetch {name}`.",
+                fix=f"Run `run.py models fetch {name}{options}`.",
             )
 
 
@@ -267,26 +282,10 @@ def _port(config: Config, facts: Facts) -> Check:
     where = f"{config.server.host}:{config.server.port}"
     if facts.port == "free":
         return Check(name="port", status="ok", detail=f"{where} is free")
-    fix = f"Stop it, or choose another: --set server.port={config.server.port % 65_535 + 1}."
     if facts.port == "duplexd":
-        return Check(name="port", status="warn", detail=f"a duplexd is running at {where}", fix=fix)
+        return Check(name="port", status="ok", detail=f"a duplexd is running at {where}")
+    fix = f"Stop it, or choose another: --set server.port={config.server.port % 65_535 + 1}."
     return Check(name="port", status="fail", detail=f"{where}: {facts.port}", fix=fix)
-
-
-def _microphone(config: Config) -> Check:
-    host, port = config.server.host, config.server.port
-    if host.startswith(_LOOPBACK):
-        return Check(
-            name="microphone",
-            status="ok",
-            detail=f"browsers on this machine give it at http://localhost:{port or 'PORT'}",
-        )
-    return Check(
-        name="microphone",
-        status="warn",
-        detail=f"browsers elsewhere refuse it to http://{host}: it takes localhost or https",
-        fix=f"Put an https proxy in front, or use `ssh -L {port}:localhost:{port} THIS_MACHINE`.",
-    )
 
 
 def _size(count: int) -> str:

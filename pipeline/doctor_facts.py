@@ -19,6 +19,7 @@ from pipeline.config_schema import Config
 from pipeline.doctor_checks import Facts, LlmFact, ModelFact
 from pipeline.needs import needed_models
 from pipeline.store import models_root, open_store
+from services.models import fetch_options
 from tts_engine.errors import ConfigError
 
 _TIMEOUT_S = 5.0
@@ -38,6 +39,7 @@ def gather(config: Config) -> Facts:
         models=models,
         models_error=error,
         models_root=str(root),
+        fetch_options=fetch_options(root),
         disk_free=disk_free(root),
         port=port_state(config.server.host, config.server.port),
         llm=llm_fact(config) if config.llm.engine == "openai" else None,
@@ -81,18 +83,18 @@ def port_state(host: str, port: int) -> str:
             probe.listen(1)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            return "duplexd" if _is_duplexd(host, port) else "taken by another program"
+            return "duplexd" if is_duplexd(host, port) else "taken by another program"
         return error.strerror or str(error)
     return "free"
 
 
-def _is_duplexd(host: str, port: int) -> bool:
+def is_duplexd(host: str, port: int, *, timeout_s: float = _TIMEOUT_S) -> bool:
     """Whether what listens there says that it is a duplexd."""
     target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     url = f"http://[{target}]:{port}" if ":" in target else f"http://{target}:{port}"
     try:
         # The environment's proxies are for the world outside.
-        with httpx.Client(timeout=_TIMEOUT_S, trust_env=False) as client:
+        with httpx.Client(timeout=timeout_s, trust_env=False) as client:
             response = client.get(f"{url}/healthz")
     except (httpx.HTTPError, httpx.InvalidURL):
         return False

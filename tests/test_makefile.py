@@ -23,6 +23,16 @@ echo "uv $1 $2 index=$UV_DEFAULT_INDEX" >>log
 """
 
 
+_OFFLINE_PYTHON = """#!/bin/sh
+case "$*" in
+  -c*) echo 3.12;;
+  "-m venv "*) mkdir -p .venv/bin && cp "$0" .venv/bin/python;;
+  *) echo "WARNING: Retrying" >&2; echo "ERROR: No matching distribution found" >&2; exit 1;;
+esac
+"""
+NO_NETWORK = "fix:   the first start needs the network, or an index named by PIP_INDEX_URL"
+
+
 def script(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -169,6 +179,37 @@ def test_a_python_that_cannot_make_environments(checkout: Checkout) -> None:
     assert done.returncode == 2
     assert "apt install python3.12-venv" in done.stderr
     assert not (checkout.folder / ".venv").exists()
+
+
+def test_a_first_start_without_a_network_says_what_it_needs(checkout: Checkout) -> None:
+    python = script(checkout.folder / "python3.12", _OFFLINE_PYTHON)
+    done = checkout.make("run", f"PYTHON={python}")
+    assert done.returncode == 2
+    said = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert said == ["error: pip cannot install uv: No matching distribution found", NO_NETWORK]
+
+
+@pytest.mark.parametrize("verb", ["run", "types"])
+def test_packages_that_cannot_be_had(ready: Checkout, verb: str) -> None:
+    script(ready.folder / ".venv/bin/uv", "#!/bin/sh\necho 'error: no route' >&2; exit 2\n")
+    done = ready.make(verb)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[:2] == ["error: no route", NO_NETWORK]
+    assert not list((ready.folder / ".venv").glob(".set-*"))
+
+
+def test_packages_are_installed_quietly(ready: Checkout) -> None:
+    uv = '#!/bin/sh\necho "$*" >>log\n'
+    script(ready.folder / ".venv/bin/uv", uv)
+    for verb in ("run", "types"):
+        assert " --quiet " in ready.log(verb)[0]
+
+
+@pytest.mark.parametrize("verb", ["run", "bench"])
+def test_ctrl_c_is_no_error_of_make(ready: Checkout, verb: str) -> None:
+    script(ready.folder / ".venv/bin/python", '#!/bin/sh\necho "$DUPLEXD_UNDER_MAKE" >>log\n')
+    assert ready.log(verb)[-1:] == ["1"]
+    assert ready.log("docs") == [""]
 
 
 def test_help_is_what_make_does_by_itself(checkout: Checkout) -> None:

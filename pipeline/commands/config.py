@@ -17,16 +17,23 @@ from pipeline.commands.options import (
     TtsName,
     configured,
 )
+from pipeline.commands.plain_help import PlainCommand, PlainGroup
 
 if TYPE_CHECKING:
     from pipeline.config import Config
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Show the configuration in force."
+    cls=PlainGroup,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Show the configuration in force.",
+    epilog="Example: run.py config show --config my.yaml",
 )
 
 
-@app.command(epilog="Example: run.py config show --config my.yaml --set tts.speed=1.1")
+@app.command(
+    cls=PlainCommand, epilog="Example: run.py config show --config my.yaml --set tts.speed=1.1"
+)
 def show(
     config: ConfigFile = None,
     sets: Sets = None,
@@ -46,7 +53,7 @@ def show(
         typer.echo(yaml.safe_dump(values, allow_unicode=True, sort_keys=False), nl=False)
 
 
-@app.command(epilog="Example: run.py config docs --output docs/configuration.md")
+@app.command(cls=PlainCommand, epilog="Example: run.py config docs --output docs/configuration.md")
 def docs(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write it.")

@@ -19,6 +19,7 @@ from pipeline.commands.options import (
     TtsName,
     configured,
 )
+from pipeline.commands.plain_help import PlainCommand
 
 if TYPE_CHECKING:
     from pipeline.config import Config
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
-_STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "skip": "dim"}
 
 
-@app.command(epilog="Example: run.py doctor --config my.yaml")
+@app.command(cls=PlainCommand, epilog="Example: run.py doctor --config my.yaml")
 def doctor(
     config: ConfigFile = None,
     sets: Sets = None,
@@ -59,7 +60,7 @@ def examine(
     file: Path | None = None,
     gather: Callable[[Config], Facts] | None = None,
 ) -> list[Check]:
-    """Loads the configuration and judges the machine by it; by the defaults if it is wrong.
+    """Loads the configuration and judges the machine by it; only the machine if it is wrong.
 
     Args:
         load: gives the configuration, or raises ConfigError.
@@ -67,7 +68,7 @@ def examine(
         gather: finds the facts; None looks at this machine.
     """
     from pipeline.config_schema import Config
-    from pipeline.doctor_checks import Check, judge
+    from pipeline.doctor_checks import Check, judge, judge_machine
     from tts_engine.errors import ConfigError
 
     if gather is None:
@@ -76,8 +77,8 @@ def examine(
         config = load()
         first = Check(name="config", status="ok", detail=str(file or "configs/default.yaml"))
     except ConfigError as error:
-        config = Config()
         first = Check(name="config", status="fail", detail=error.message, fix=error.mend)
+        return [first, *judge_machine(gather(Config()))]
     return [first, *judge(config, gather(config))]
 
 

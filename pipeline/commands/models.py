@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,16 +17,22 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline.commands.failures import complain
+from pipeline.commands.logs import log_warnings_only
 from pipeline.commands.options import ConfigFile, Sets, configured
-from pipeline.commands.progress import progress_bar
+from pipeline.commands.plain_help import PlainCommand, PlainGroup
+from pipeline.commands.progress import Job, megabytes, progress_bar, say_on_stderr
 from pipeline.config import Config
 from pipeline.needs import needed_models
 from pipeline.store import open_store
-from services.models import ModelState, ModelStore
+from services.models import ModelState, ModelStore, fetch_options
 from tts_engine.errors import DuplexdError
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Model weights: list, fetch, verify."
+    cls=PlainGroup,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Model weights: list, fetch, verify.",
+    epilog="Example: run.py models fetch",
 )
 
 _Directory = Annotated[
@@ -40,7 +47,7 @@ _Directory = Annotated[
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 
-@app.command("list", epilog="Example: run.py models list --json")
+@app.command("list", cls=PlainCommand, epilog="Example: run.py models list --json")
 def list_(
     config: ConfigFile = None,
     sets: Sets = None,
@@ -69,13 +76,13 @@ def list_(
         return
     table = Table("name", "kind", "size", "licence", "state", "needed")
     for row in rows:
-        size, needs = f"{row['bytes'] / 1e6:,.0f} MB", "yes" if row["needed"] else ""
+        size, needs = megabytes(row["bytes"]), "yes" if row["needed"] else ""
         table.add_row(row["name"], row["kind"], size, row["licence"], row["state"], needs)
     Console().print(table)
     typer.echo(f"in {store.root}")
 
 
-@app.command(epilog="Example: run.py models fetch kokoro whisper-base")
+@app.command(cls=PlainCommand, epilog="Example: run.py models fetch kokoro whisper-base")
 def fetch(
     names: Annotated[
         list[str] | None,
@@ -100,12 +107,12 @@ def fetch(
     _known(store, wanted)
     if not wanted:
         typer.echo("this configuration needs no models")
-    fetched = [_fetched(store, name) for name in wanted]  # all of them, also after a failure
+    fetched = [_fetched(store, job) for job in _jobs(store, wanted)]  # also after a failure
     if not all(fetched):
         raise typer.Exit(1)
 
 
-@app.command(epilog="Example: run.py models verify kokoro")
+@app.command(cls=PlainCommand, epilog="Example: run.py models verify kokoro")
 def verify(
     names: Annotated[
         list[str] | None,
@@ -119,11 +126,12 @@ def verify(
     """Hash models again and compare with the manifest."""
     store = open_store(_settings(config, sets, models_dir))
     _known(store, tuple(names or ()))
-    rows = [_verified(store, name, quiet=as_json) for name in names or _here(store)]
+    rows = [_verified(store, job, quiet=as_json) for job in _jobs(store, names or _here(store))]
     if as_json:
         typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
     elif not rows:
-        typer.echo(f"no model in {store.root}; `run.py models fetch` brings them", err=True)
+        brings = f"run.py models fetch{fetch_options(store.root)}"
+        typer.echo(f"no model in {store.root}; `{brings}` brings them", err=True)
     if not rows or not all(row["ok"] for row in rows):
         raise typer.Exit(1)
 
@@ -132,27 +140,36 @@ def _settings(
     config: Path | None, sets: list[str] | None, models_dir: Path | None, *, offline: bool = False
 ) -> Config:
     """The configuration; the short options go before --set, as those of the other commands."""
+    log_warnings_only()
     short = [f"models.dir={json.dumps(str(models_dir))}"] if models_dir else []
     short += ["models.offline=true"] if offline else []
     return configured(config, [*short, *(sets or ())])
 
 
-def _fetched(store: ModelStore, name: str) -> bool:
+def _jobs(store: ModelStore, names: Sequence[str]) -> list[Job]:
+    return [
+        Job(name=name, bytes=store.manifest.model(name).bytes, number=number, count=len(names))
+        for number, name in enumerate(names, start=1)
+    ]
+
+
+def _fetched(store: ModelStore, job: Job) -> bool:
     started = time.monotonic()
     try:
-        with progress_bar(name) as progress:
-            path = store.fetch(name, progress)
+        with progress_bar(job, say=say_on_stderr) as progress:
+            path = store.fetch(job.name, progress)
     except DuplexdError as error:
         complain(error)
         return False
-    typer.echo(f"{name}: ready in {path} ({time.monotonic() - started:.1f} s)")
+    typer.echo(f"{job.name}: ready in {path} ({time.monotonic() - started:.1f} s)")
     return True
 
 
-def _verified(store: ModelStore, name: str, *, quiet: bool) -> dict[str, Any]:
+def _verified(store: ModelStore, job: Job, *, quiet: bool) -> dict[str, Any]:
+    name = job.name
     row: dict[str, Any] = {"name": name, "ok": True, "path": str(store.root / name)}
     try:
-        with progress_bar(name) as progress:
+        with progress_bar(job) as progress:
             store.verify(name, progress=progress)
     except DuplexdError as error:
         row |= {"ok": False, "code": error.code, "error": error.message, "mend": error.mend}

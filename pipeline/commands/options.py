@@ -41,7 +41,7 @@ ConfigFile = Annotated[
 Sets = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Sets one key, again and again.", rich_help_panel=_PANEL
+        "--set", metavar="KEY=VALUE", help="Sets one key; repeatable.", rich_help_panel=_PANEL
     ),
 ]
 AsrName = Annotated[

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 #: how long connections may take to end at shutdown, seconds
 GRACE_S = 5
+#: how long whoever has the port may take to say what it is, seconds
+ASK_S = 1.0
 
 
 def run(config: Config) -> None:
@@ -36,7 +38,7 @@ def run(config: Config) -> None:
     set_up_logging(config)
     listener = listen(config.server.host, config.server.port)
     try:
-        fetch_needed(config)
+        fetch_needed(config, say=logger.info)
         _serve(config, listener)
     finally:
         listener.close()
@@ -78,10 +80,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 def _port_failure(host: str, port: int, error: OSError) -> DuplexdError:
     if error.errno == errno.EADDRINUSE:
-        return DuplexdError(
-            f"Port {port} is taken by another program",
-            mend=f"End it, or choose another: --set server.port={port + 1}",
-        )
+        return _taken(host, port)
     if error.errno == errno.EACCES:
         return DuplexdError(
             f"Port {port} may not be used", mend="Choose one above 1023 with --set server.port=8080"
@@ -90,6 +89,20 @@ def _port_failure(host: str, port: int, error: OSError) -> DuplexdError:
         f"Cannot listen on {host}:{port}: {error.strerror or error}",
         mend="Set server.host to an address of this machine",
     )
+
+
+def _taken(host: str, port: int) -> DuplexdError:
+    from pipeline.doctor_facts import is_duplexd
+    from pipeline.talk.daemon import address_of
+
+    other = f"choose another port: --set server.port={port % 65_535 + 1}"
+    if is_duplexd(host, port, timeout_s=ASK_S):
+        address = address_of(host, port)
+        return DuplexdError(
+            f"A duplexd is running at {address} already",
+            mend=f"Talk to it with `run.py talk --url {address} --say TEXT`, or {other}",
+        )
+    return DuplexdError(f"Port {port} is taken by another program", mend=f"End it, or {other}")
 
 
 def _serve(config: Config, listener: socket.socket) -> None:
@@ -123,7 +136,11 @@ def _serve(config: Config, listener: socket.socket) -> None:
         )
     )
     logger.info("listening on http://{}, engines are warming up", address)
-    _until_stopped(server, listener)
+    try:
+        _until_stopped(server, listener)
+    finally:
+        # Also when the signal is given back, which ends this call.
+        logger.info("stopped")
     if daemon.failure is not None:
         raise daemon.failure
 

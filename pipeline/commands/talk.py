@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from pipeline.commands.options import (
     configured,
     overrides,
 )
+from pipeline.commands.plain_help import PlainCommand
 from tts_engine.errors import DuplexdError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
-@app.command(epilog="Example: run.py talk --say 今天天气怎么样？ --out talk.wav")
+@app.command(cls=PlainCommand, epilog="Example: run.py talk --say 今天天气怎么样？ --out talk.wav")
 def talk(
     wav: Annotated[
         list[Path] | None,
@@ -97,7 +97,9 @@ def talk(
         raise typer.BadParameter("give --wav FILE, --say TEXT or --say-file FILE")
     if url and own:
         raise typer.BadParameter("give --url or --own, not both")
-    _log_warnings_only()
+    from pipeline.commands.logs import log_warnings_only
+
+    log_warnings_only()
     with _failures_as_json(as_json):
         settings = configured(config, sets, asr=asr, llm=llm, tts=tts, engines=engines)
         chosen = own or any((config, sets, asr, llm, tts, engines))
@@ -150,17 +152,6 @@ def _failures_as_json(wanted: bool) -> Iterator[None]:
             }
             typer.echo(json.dumps({"error": details}, ensure_ascii=False))
         raise
-
-
-def _log_warnings_only() -> None:
-    """What engines in this process log, other than warnings, is nothing to somebody who talks."""
-    from loguru import logger
-
-    def write(line: str) -> None:
-        sys.stderr.write(line)
-
-    logger.remove()
-    logger.add(write, level="WARNING", format="{level}: {message}")
 
 
 def _console(*, quiet: bool) -> Console:
@@ -253,16 +244,23 @@ def _show(console: Console, turns: list[dict[str, Any]], out: Path | None) -> No
 
     if not turns:
         console.print("[yellow]The daemon heard nothing.[/yellow]")
-    for turn in turns:
+    for number, turn in enumerate(turns):
+        if number:
+            console.print()
         console.print(f"[bold]you[/bold]     {escape(turn['transcript'] or '(nothing)')}")
         cut = " [dim](interrupted)[/dim]" if turn["status"] == "cancelled" else ""
-        console.print(f"[bold]duplexd[/bold] {escape(turn['answer'] or '(nothing)')}{cut}")
+        console.print(f"[bold]duplexd[/bold] {escape(_answer(turn))}{cut}")
         if turn["error"]:
             console.print(f"[red]error[/red]   {escape(turn['error'])}")
         if turn["v2v_ms"] is not None:
             console.print(waterfall(turn, width=console.width))
-        console.print()
     if len(turns) > 1:
+        console.print()
         console.print(summary_table(summarise(turns)))
     if out is not None:
         console.print(f"[dim]recorded in {escape(str(out))}: left sent, right heard[/dim]")
+
+
+def _answer(turn: dict[str, Any]) -> str:
+    """The answer's text, or what there was in its place."""
+    return turn["answer"] or ("(a voice, but no text came)" if turn["audio_s"] else "(nothing)")

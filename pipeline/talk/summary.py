@@ -14,6 +14,13 @@ from pipeline.latency import PARTS
 
 Turns = Sequence[dict[str, Any]]
 
+#: what is counted, in words for the terminal
+_COUNTED = {
+    "unanswered": "turns after which nothing was heard",
+    "cutoffs": "pauses taken for the end of a turn",
+    "underruns": "times the voice was late",
+}
+
 
 def summarise(turns: Turns) -> dict[str, Any]:
     """Sums turns up, as `pipeline.talk.turn.measure` gives them.
@@ -54,10 +61,11 @@ def summary_table(summary: dict[str, Any]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column()
     table.add_column(justify="right")
+    table.add_column(style="dim")
     table.add_row(Text("turns", style="bold"), str(summary["turns"]))
-    for name in ("unanswered", "cutoffs", "underruns"):
+    for name, meaning in _COUNTED.items():
         count = summary[name]
-        table.add_row(name, Text(str(count), style="yellow" if count else ""))
+        table.add_row(name, Text(str(count), style="yellow" if count else ""), meaning)
     for name, ms in summary["v2v_ms"].items():
         table.add_row(Text(f"v2v {name}", style="bold green"), _ms(ms, style="bold green"))
     for part, ms in summary["parts_p50_ms"].items():

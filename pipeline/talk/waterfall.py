@@ -20,6 +20,8 @@ MEANING = {
     "leading_silence": "silence before sound",
     "frame_out": "to the loudspeaker",
 }
+#: work that the parts do not show: it lay beside them, or before them
+WORK = {"asr_decode": "recognition"}
 #: stands for frame_in and frame_out where the daemon's clock is another machine's
 _WAY = "both ways"
 _NAME = max(map(len, MEANING))
@@ -35,7 +37,7 @@ def waterfall(turn: dict[str, Any], *, width: int = 80) -> Text:
     """Draws a turn as `pipeline.talk.turn.measure` gives it; there must be an answer.
 
     Args:
-        turn: with `v2v_ms`, `parts_ms` and `work_ms`.
+        turn: with `v2v_ms`, `parts_ms`, `work_ms` and `underruns`.
         width: columns of the terminal.
     """
     total: float = turn["v2v_ms"]
@@ -53,8 +55,11 @@ def waterfall(turn: dict[str, Any], *, width: int = 80) -> Text:
         at += length
     lines.append(Text(f"{'v2v':<{_NAME}}{total:>{_MS - 3}.0f} ms", "bold green"))
     if turn["work_ms"]:
-        work = ", ".join(f"{name} {ms:.0f} ms" for name, ms in turn["work_ms"].items())
-        lines.append(Text(f"work beside: {work}", "dim"))
+        work = (f"{WORK.get(name, name)} {ms:.0f} ms" for name, ms in turn["work_ms"].items())
+        lines.append(Text(f"computed meanwhile, not in the sum: {', '.join(work)}", "dim"))
+    if count := turn["underruns"]:
+        often = "once" if count == 1 else f"{count} times"
+        lines.append(Text(f"underruns {count} (the voice was late {often})", "yellow"))
     return Text("\n").join(lines)
 
 

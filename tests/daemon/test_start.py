@@ -48,7 +48,19 @@ async def test_a_port_that_is_taken():
         lines = await refuses(code=1, sets={"server.port": port})
     assert lines == [
         f"error: Port {port} is taken by another program",
-        f"fix:   End it, or choose another: --set server.port={port + 1}",
+        f"fix:   End it, or choose another port: --set server.port={port + 1}",
+    ]
+
+
+async def test_a_port_that_a_duplexd_has():
+    async with serving() as first:
+        port = first.port
+        lines = await refuses(code=1, sets={"server.port": port})
+    where = f"127.0.0.1:{port}"
+    other = f"choose another port: --set server.port={port + 1}"
+    assert lines == [
+        f"error: A duplexd is running at {where} already",
+        f"fix:   Talk to it with `run.py talk --url {where} --say TEXT`, or {other}",
     ]
 
 

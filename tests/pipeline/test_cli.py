@@ -47,6 +47,25 @@ def test_help_lists_every_command(run: Run) -> None:
     assert code == 0
     for name in ("serve", *cli.MODULES):
         assert name in out
+    assert "Example: run.py talk --say" in out
+
+
+@pytest.mark.parametrize("group", ["models", "config"])
+def test_every_group_has_help_with_an_example(run: Run, group: str) -> None:
+    code, out, _ = run(group, "--help")
+    assert code == 0
+    assert f"Example: run.py {group} " in out
+
+
+@pytest.mark.parametrize(
+    "args",
+    [[], ["serve"], ["talk"], ["models"], ["models", "fetch"], ["doctor"], ["config", "show"]],
+)
+def test_a_flag_has_no_type_in_the_help(run: Run, args: list[str]) -> None:
+    code, out, _ = run(*args, "--help")
+    assert code == 0
+    assert "Show this message" in out
+    assert "bool" not in out
 
 
 @pytest.mark.parametrize(
@@ -149,6 +168,21 @@ def test_ctrl_c_is_no_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None
 
     serving(monkeypatch, interrupt)
     assert run("serve") == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [(KeyboardInterrupt(), 0), (DuplexdError("it broke"), 1), (ConfigError("it broke"), 2)],
+)
+def test_under_make_ctrl_c_is_no_error(
+    run: Run, monkeypatch: pytest.MonkeyPatch, failure: BaseException, code: int
+) -> None:
+    def fail(_: Config) -> None:
+        raise failure
+
+    serving(monkeypatch, fail)
+    monkeypatch.setenv(cli.UNDER_MAKE, "1")
+    assert run("serve")[0] == code
 
 
 # --- options --------------------------------------------------------------------------------
@@ -280,10 +314,27 @@ def test_doctor_fails_when_models_may_not_be_fetched(run: Run, tmp_path: Path) -
     assert (code, report["ok"]) == (1, False)
     failed = [check for check in report["checks"] if check["status"] == "fail"]
     assert [check["name"] for check in failed] == ["model whisper-base", "model kokoro"]
-    assert failed[0]["fix"] == "Run `run.py models fetch whisper-base`."
+    assert failed[0]["fix"] == f"Run `run.py models fetch whisper-base --models-dir {tmp_path}`."
     code, out, _ = run("doctor", *options)
     assert code == 1
-    assert "fix: Run `run.py models fetch kokoro`." in out
+    assert f"fix: Run `run.py models fetch kokoro --models-dir {tmp_path}`." in out
+
+
+def test_doctor_says_nothing_of_what_a_wrong_configuration_decides(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "notaurl")
+    code, out, _ = run("doctor")
+    assert code == 1
+    lines = [line.split() for line in out.splitlines()]
+    assert [line[:2] for line in lines if line[0] != "fix:"] == [
+        ["fail", "config"],
+        ["ok", "python"],
+        ["ok", "cores"],
+        ["ok", "gpu"],
+        ["skip", "others"],
+    ]
+    assert "fix: Write it as http://host:port/v1." in out
 
 
 # --- run.py, in processes of its own --------------------------------------------------------

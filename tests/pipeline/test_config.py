@@ -217,7 +217,7 @@ def test_one_problem(file: Path, text: str, line: int, said: str) -> None:
     error = refusal(file, text)
     assert error.message.startswith(f"{file}:{line}: ")
     assert said in error.message
-    assert "docs/configuration.md" in error.mend
+    assert ("host:port/v1" if "base_url: must" in said else "docs/configuration.md") in error.mend
 
 
 def test_all_problems_are_listed_in_the_order_of_the_lines(file: Path) -> None:
@@ -236,6 +236,10 @@ def test_a_problem_is_named_where_the_value_came_from(file: Path) -> None:
     assert refusal(file, "", "server.port=x").message.startswith("--set: server.port: ")
     error = refusal(file, "", OPENAI_BASE_URL="nonsense")
     assert error.message.startswith("OPENAI_BASE_URL: llm.base_url: ")
+    assert error.mend == "Write it as http://host:port/v1."
+    several = refusal(file, "", "server.port=x", OPENAI_BASE_URL="nonsense").mend
+    assert "docs/configuration.md" in several
+    assert "http://host:port/v1" in several
     assert refusal(file, "", "server.port.x=1").message == (
         "--set: server.port: must be a whole number; found a section"
     )

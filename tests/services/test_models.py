@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from services.models import Manifest, ModelState, ModelStore, default_root
+from services.models import Manifest, ModelState, ModelStore, default_root, fetch_options
 from services.models.files import Stamp
 from tests.services.wheelhouse import Wheelhouse, model, sha, spec, write_manifest
 from tts_engine.errors import ConfigError, ModelCorrupt, ModelError, ModelMissing
@@ -331,11 +331,17 @@ def test_a_model_copied_by_hand_is_not_fetched(tmp_path: Path) -> None:
     assert store.status("toy") is ModelState.PRESENT
 
 
+def test_the_default_directory_need_not_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUPLEXD_MODELS", "/x/models")
+    assert fetch_options(Path("/x/models")) == ""
+    assert fetch_options(Path("/x/other models")) == " --models-dir '/x/other models'"
+
+
 def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
     store = store_of(tmp_path, from_file(tmp_path))
     with pytest.raises(ModelMissing, match=r"\(model\.bin missing\)") as caught:
         store.path("toy")
-    assert caught.value.mend == "Run `run.py models fetch toy`."
+    assert caught.value.mend == f"Run `run.py models fetch toy --models-dir {store.root}`."
     with pytest.raises(ConfigError):
         store.status("other")
 
@@ -358,7 +364,7 @@ def test_a_changed_file_is_found_and_mended(
     with pytest.raises(ModelCorrupt, match=reason) as caught:
         store.path("toy")
     assert str(file) in caught.value.message
-    assert caught.value.mend == "Run `run.py models fetch toy`."
+    assert caught.value.mend == f"Run `run.py models fetch toy --models-dir {store.root}`."
     store.fetch("toy")
     assert file.read_bytes() == WHOLE
 

@@ -16,7 +16,7 @@ LENGTHS = (11.0, 20.0, 220.0, 60.0, 161.0, 35.0, 150.0, 1.0, 0.2, 1.8)
 
 def turn(lengths: dict[str, float] | None = None, **more: Any) -> dict[str, Any]:
     parts = dict(zip(PARTS, LENGTHS, strict=True)) if lengths is None else lengths
-    return {"v2v_ms": sum(LENGTHS), "parts_ms": parts, "work_ms": {}} | more
+    return {"v2v_ms": sum(LENGTHS), "parts_ms": parts, "work_ms": {}, "underruns": 0} | more
 
 
 def lines(row: dict[str, Any], width: int) -> list[str]:
@@ -30,7 +30,7 @@ def test_every_part_has_a_meaning() -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_every_line_fits(width: int) -> None:
     drawn = lines(turn(work_ms={"asr_decode": 60.0}), width)
-    assert [line.split()[0] for line in drawn] == [*PARTS, "v2v", "work"]
+    assert [line.split()[0] for line in drawn] == [*PARTS, "v2v", "computed"]
     assert max(len(line) for line in drawn[: len(PARTS)]) <= width
     console = Console(width=width)
     with console.capture() as capture:
@@ -61,6 +61,15 @@ def test_the_way_to_another_machine_is_one_bar() -> None:
     drawn = lines(turn(inner), 80)
     assert drawn[-2].split()[:3] == ["both", "ways", "13"]
     assert len(drawn) == len(PARTS)
+
+
+def test_what_is_not_a_part_explains_itself() -> None:
+    last = lines(turn(work_ms={"asr_decode": 60.0}, underruns=1), 80)[-2:]
+    assert last == [
+        "computed meanwhile, not in the sum: recognition 60 ms",
+        "underruns 1 (the voice was late once)",
+    ]
+    assert lines(turn(underruns=2), 80)[-1] == "underruns 2 (the voice was late 2 times)"
 
 
 def test_v2v_alone() -> None:

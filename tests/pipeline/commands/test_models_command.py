@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from loguru import logger
 
 from pipeline import store
 from pipeline.config import load_config
@@ -49,9 +52,17 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Cli:
     return built
 
 
+@pytest.fixture(autouse=True)
+def log() -> Iterator[None]:
+    """The command sets up the log of its process; this one gets its own back."""
+    yield
+    logger.remove()
+    logger.add(lambda line: sys.stderr.write(line))
+
+
 def test_fetch_brings_what_the_configuration_needs(cli: Cli) -> None:
     code, out, err = cli("fetch", *TOY)
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, "fetching toy, 0 MB, model 1 of 1\n")
     assert out.startswith(f"toy: ready in {cli.root / 'toy'} (")
     assert (cli.root / "toy" / "model.bin").read_bytes() == DATA
 
@@ -90,7 +101,9 @@ def test_fetch_goes_on_after_a_failure_and_says_it(cli: Cli) -> None:
     code, out, err = cli("fetch", "gone", "toy")
     assert code == 1
     assert out.startswith("toy: ready")
-    line, fix = err.splitlines()
+    first, line, fix, second = err.splitlines()
+    assert first == "fetching gone, 0 MB, model 1 of 2"
+    assert second == "fetching toy, 0 MB, model 2 of 2"
     assert line.startswith("error: model gone could not be fetched: ")
     assert fix.endswith("then run `run.py models fetch gone`.")
 
@@ -100,6 +113,9 @@ def test_fetch_all_and_offline(cli: Cli, how: list[str]) -> None:
     code, out, err = cli("fetch", "--all", *how)
     assert code == 1
     assert "gone 1.0 is not here and may not be fetched" in err
+    assert f"fix:   Copy its files into {cli.root / 'gone'} (docs/models.md lists them)" in err
+    assert "network" in err
+    assert "Check the network" not in err
     assert out.startswith("toy: ready")
 
 
@@ -177,10 +193,33 @@ def test_verify_finds_damage(cli: Cli) -> None:
 
 def test_progress_is_shown_on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", "80")
     code, _, err = cli("fetch", "toy")
     assert code == 0
-    assert "toy: model.bin: copying" in err
+    assert "model 1 of 1  toy  copying" in err
+    assert "0/0 MB" in err
+
+
+def test_what_mends_it_names_another_folder(cli: Cli, tmp_path: Path) -> None:
+    other = tmp_path / "other models"
+    _, _, err = cli("fetch", "gone", "--models-dir", str(other))
+    assert err.endswith(f"then run `run.py models fetch gone --models-dir '{other}'`.\n")
+    _, _, err = cli("verify", "gone", "--set", f"models.dir={other}")
+    assert err.endswith(f"fix:   Run `run.py models fetch gone --models-dir '{other}'`.\n")
+    _, _, err = cli("verify", "--models-dir", str(other))
+    assert f"`run.py models fetch --models-dir '{other}'` brings them" in err
+
+
+def test_a_warning_of_the_store_is_one_plain_line(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "weights").write_bytes(b"?" * len(DATA))
+    code, _, err = cli("fetch", "toy")
+    assert code == 1
+    warnings = [line for line in err.splitlines() if "trying" in line]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("WARNING: toy/model.bin is corrupt: expected sha256 ")
+    assert warnings[0].endswith("; trying once more")
+    # what lies on this machine does not change by asking again
+    assert "trying" not in cli("fetch", "toy", "--offline")[2]
 
 
 @pytest.mark.parametrize("name", ["list", "fetch", "verify"])

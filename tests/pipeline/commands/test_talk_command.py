@@ -256,7 +256,7 @@ def test_a_fault_of_ours_is_one_object_and_a_traceback(
 def rows(*more: dict[str, Any]) -> list[dict[str, Any]]:
     row = {
         "utterance": 0, "transcript": "", "answer": "", "status": "", "error": None,
-        "v2v_ms": None, "parts_ms": {}, "work_ms": {}, "underruns": 0,
+        "v2v_ms": None, "parts_ms": {}, "work_ms": {}, "underruns": 0, "audio_s": 0.0,
     }  # fmt: skip
     return [row | each for each in more]
 
@@ -266,6 +266,7 @@ def rows(*more: dict[str, Any]) -> list[dict[str, Any]]:
     [
         (rows(), ["The daemon heard nothing."]),
         (rows({}), ["you     (nothing)", "duplexd (nothing)"]),
+        (rows({"audio_s": 1.2}), ["duplexd (a voice, but no text came)"]),
         (
             rows({"transcript": "你好", "status": "failed", "error": "no [brain]"}),
             ["you     你好", "error   no [brain]"],
@@ -291,6 +292,8 @@ def test_an_utterance_without_an_answer_fails(
     assert (code, err) == (1, "")
     if as_json:
         assert one_object(out)["turns"] == turns
+    if not as_json:
+        assert out.splitlines()[-1].strip()
     for line in said if not as_json else []:
         assert any(line == shown.rstrip() for shown in out.splitlines())
 
