@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Protocol, cast
 
 from loguru import logger
@@ -41,9 +42,9 @@ from pipeline.turns.actions import (
     Respond,
     Withdraw,
 )
-from pipeline.turns.core import configure, step
+from pipeline.turns.core import step
 from pipeline.turns.events import AnswerEnded, CancelRequested, Event, FinalFailed, FinalText
-from pipeline.turns.state import TurnSettings, TurnState
+from pipeline.turns.state import Phase, TurnSettings, TurnState
 from services.answer import REVISION, AnswerEvents, apology, by_language
 from services.asr.base import Transcript
 from services.face import Outcome, Sink
@@ -118,12 +119,12 @@ class TurnDriver(AnswerEvents):
         self._state, actions = step(self._state, event)
         for action in actions:
             self._act(action)
+        if self._state.phase is not Phase.DECIDED:
+            self._ear.release()
 
     def configure(self, settings: TurnSettings) -> None:
-        """Changes the settings of the turn core."""
-        self._state, actions = configure(self._state, settings)
-        for action in actions:
-            self._act(action)
+        """Changes the settings of the turn core; a turn that is open stays open."""
+        self._state = replace(self._state, settings=settings)
 
     def partial(self, transcript: Transcript) -> None:
         """The recogniser has a partial."""
@@ -159,15 +160,17 @@ class TurnDriver(AnswerEvents):
     def _act(self, action: Action) -> None:
         match action:
             case OpenTurn(at_ms):
-                self._ear.open_turn()
+                self._ear.open_turn(at_ms=at_ms)
                 if self._state.settings.server_turns:
                     self._effect(lambda: self._sink.turn_opened(at_ms=round(at_ms)))
-            case EndTurn(at_ms):
+            case EndTurn(at_ms, firm):
                 self._end_turn(at_ms)
+                self._ear.end_turn(firm=firm)
             case Finalise(request):
                 self._finaliser = asyncio.create_task(self._finalise(request))
             case Withdraw():
                 self._withdraw()
+                self._ear.resume_turn()
             case Commit():
                 self._commit(action)
             case Discard(failed):

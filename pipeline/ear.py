@@ -22,13 +22,18 @@ from pipecat.services.stt_service import STTService
 
 from pipeline.latency import last_sound
 from pipeline.turns.events import Event, Starved, Window
+from pipeline.turns.state import WINDOW_MS
 from services.asr.base import AsrEngine, Recogniser, Transcript
 from services.vad.base import SAMPLE_RATE, WINDOW, VadEngine
 
 #: how far back the end of speech is looked for, windows: 1.5 s
 _LOOK_BACK = 47
+#: windows kept beside the pre-roll: the longest onset that may be configured
+_LONGEST_ONSET = 30
 #: arrivals that are remembered: 1.5 s of the smallest packets in use, 10 ms
 _PACKETS = 150
+
+Step = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +96,17 @@ class Ear(STTService):
         self._preroll = max(1, settings.preroll_ms * SAMPLE_RATE // 1000 // WINDOW)
         self._part = np.zeros(WINDOW, np.float32)
         self._filled = 0
-        self._waiting: deque[_Heard] = deque()  # pushed to the detector, not yet answered
-        self._past: deque[_Heard] = deque(maxlen=max(self._preroll, _LOOK_BACK))
-        self._fresh = 0  # windows of the past that no turn has had
+        #: windows that the detector has not answered, and what is to be done after them
+        self._waiting: deque[_Heard | Step] = deque()
+        #: what waits until the turn that was decided firmly has its text
+        self._held: deque[Step] = deque()
+        self._holding = self._releasing = False
+        self._past: deque[_Heard] = deque(maxlen=_LOOK_BACK)
+        #: windows that no turn has had, by their number
+        self._unclaimed: deque[tuple[int, NDArray[np.float32]]] = deque()
         self._windows = 0
-        self._feeding = False
+        self._feeding = False  # a turn is open, or decided and not closed
+        self._ended = False  # it is decided
         self._arrived = 0.0
         self._samples = 0
         self._packets: deque[tuple[int, float]] = deque(maxlen=_PACKETS)
@@ -104,7 +115,7 @@ class Ear(STTService):
     @property
     def now_ms(self) -> float:
         """The audio clock: milliseconds of audio that the detector has seen."""
-        return self._windows * WINDOW * 1000 / SAMPLE_RATE
+        return self._windows * WINDOW_MS
 
     def feed(self, pcm: bytes, *, arrived: float) -> None:
         """Takes microphone audio: int16 mono at 16 kHz, any length; `arrived` monotonic."""
@@ -124,25 +135,64 @@ class Ear(STTService):
                 self._waiting.append(_Heard(window))
                 self._detector.push(window)
 
-    def open_turn(self) -> None:
-        """The recogniser gets the pre-roll, as far as no earlier turn had it, and all from now."""
+    def after(self, step: Step) -> None:
+        """Does something once all audio fed before was dealt with: commands keep their place."""
+        if self._waiting:
+            self._waiting.append(step)
+        else:
+            self._deliver(step)
+
+    def complete(self) -> None:
+        """Fills the window that is not full with silence: no audio may wait for more to come."""
+        if self._filled:
+            self.feed(bytes(2 * (WINDOW - self._filled)), arrived=self._arrived)
+
+    def open_turn(self, *, at_ms: float) -> None:
+        """The recogniser gets the turn from `at_ms` on, with its pre-roll, and all from now.
+
+        No window is ever given to two turns.
+        """
         self.recogniser.reset()
-        fresh = min(self._fresh, self._preroll)
-        if fresh:
-            past = list(self._past)[-fresh:]
-            self.recogniser.feed(np.concatenate([heard.samples for heard in past]))
-        self._fresh = 0
-        self._feeding = True
+        first = round(at_ms / WINDOW_MS) - self._preroll
+        past = [samples for number, samples in self._unclaimed if number >= first]
+        self._unclaimed.clear()
+        if past:
+            self.recogniser.feed(np.concatenate(past))
+        self._feeding, self._ended = True, False
         self._arm()
 
+    def end_turn(self, *, firm: bool) -> None:
+        """The turn is decided; the user may go on with it, unless it is `firm`.
+
+        What comes after a firm end waits: neither the recogniser nor the turn core is told of it
+        before `release`.
+        """
+        self._ended, self._holding = True, firm
+
+    def resume_turn(self) -> None:
+        """The user went on: the turn is open again, with all that came meanwhile."""
+        self._ended = False
+        self._unclaimed.clear()
+
     def close_turn(self) -> None:
-        """The turn is over; what comes now belongs to the next one."""
-        self._feeding = False
-        self._fresh = 0
+        """The turn is over; what came after its end belongs to the next one."""
+        self._feeding = self._ended = False
         self.recogniser.reset()
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
+
+    def release(self) -> None:
+        """Goes on with what waited for the turn's text, up to the next firm end."""
+        self._holding = False
+        if self._releasing:
+            return
+        self._releasing = True
+        try:
+            while self._held and not self._holding:
+                self._held.popleft()()
+        finally:
+            self._releasing = False
 
     def speech_end(self) -> SpeechEnd:
         """Finds the last voiced sample by the energy rule, just after the turn core decided."""
@@ -176,13 +226,32 @@ class Ear(STTService):
 
     def _on_probability(self, probability: float) -> None:
         heard = self._waiting.popleft()
+        assert isinstance(heard, _Heard)
         heard.seen = time.monotonic()
+        if self._holding or self._held:
+            self._held.append(lambda: self._take(heard, probability))
+        else:
+            self._take(heard, probability)
+        while self._waiting and not isinstance(self._waiting[0], _Heard):
+            step = self._waiting.popleft()
+            assert not isinstance(step, _Heard)
+            self._deliver(step)
+
+    def _deliver(self, step: Step) -> None:
+        if self._holding or self._held:
+            self._held.append(step)
+        else:
+            step()
+
+    def _take(self, heard: _Heard, probability: float) -> None:
         self._past.append(heard)
-        self._windows += 1
         if self._feeding:
             self.recogniser.feed(heard.samples)
-        else:
-            self._fresh += 1
+        if self._ended or not self._feeding:
+            self._unclaimed.append((self._windows, heard.samples))
+        if not self._feeding and len(self._unclaimed) > self._preroll + _LONGEST_ONSET:
+            self._unclaimed.popleft()
+        self._windows += 1
         self._on_event(Window(self.now_ms, probability))
 
     # --- a client that stops sending ---------------------------------------------------------

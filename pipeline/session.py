@@ -170,19 +170,21 @@ class Session:
 
     def commit(self) -> None:
         """The client ends the user's turn."""
-        self.driver.handle(ManualCommit())
+        self.ear.complete()
+        self.ear.after(lambda: self.driver.handle(ManualCommit()))
 
     def clear(self) -> None:
         """The client withdraws the open turn."""
-        self.driver.handle(Cleared())
+        self.ear.after(lambda: self.driver.handle(Cleared()))
 
     def add_text(self, role: Literal["user", "assistant", "system"], text: str) -> None:
         """Adds a message to the context."""
-        self.driver.add_text(role, text)
+        self.ear.after(lambda: self.driver.add_text(role, text))
 
     def respond(self, *, instructions: str | None = None) -> None:
         """Answers from the context as it is."""
-        self.driver.handle(RespondRequested(instructions or ""))
+        event = RespondRequested(instructions or "")
+        self.ear.after(lambda: self.driver.handle(event))
 
     def cancel(self) -> None:
         """Stops the current answer."""
@@ -196,7 +198,8 @@ class Session:
         """Changes the options from the next turn on."""
         check_options(options, self._engines.voice)
         self._apply(options)
-        self.driver.configure(_turn_settings(self._settings.turns, options))
+        turns = _turn_settings(self._settings.turns, options)
+        self.ear.after(lambda: self.driver.configure(turns))
 
     def close(self) -> None:
         """Ends the conversation."""

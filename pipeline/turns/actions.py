@@ -37,9 +37,15 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class EndTurn:
-    """The user's turn is over, by decision at `at_ms`, before its text may be known."""
+    """The user's turn is over, by decision at `at_ms`, before its text is known.
+
+    Parameters:
+        at_ms: when it was decided.
+        firm: nothing can be added any more; otherwise the user may still go on.
+    """
 
     at_ms: float
+    firm: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@
                             '---- the user goes on -------'
 
 This first policy ends a turn at a fixed silence. The text is awaited after that, and a user who
-goes on meanwhile keeps the turn: the wait for the recogniser costs no cut-off.
+goes on meanwhile keeps the turn: the wait for the recogniser costs no cut-off. A turn that the
+client committed, or that lasted too long, is decided firmly: what comes then is the next one's.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from pipeline.turns.events import (
     Starved,
     Window,
 )
-from pipeline.turns.state import WINDOW_MS, Phase, TurnSettings, TurnState
+from pipeline.turns.state import WINDOW_MS, Phase, TurnState
 
 Step = tuple[TurnState, tuple[Action, ...]]
 
@@ -73,14 +74,6 @@ def step(state: TurnState, event: Event) -> Step:
             return _cancel(state)
 
 
-def configure(state: TurnState, settings: TurnSettings) -> Step:
-    """Changes the settings; a turn that the core had opened is dropped if it may not any more."""
-    state = replace(state, settings=settings, run=0)
-    if state.phase is Phase.SPEAKING and not settings.server_turns:
-        return replace(state, phase=Phase.IDLE), (Forget(),)
-    return state, ()
-
-
 def _window(state: TurnState, event: Window) -> Step:
     settings = state.settings
     voiced = event.probability >= settings.threshold
@@ -93,7 +86,7 @@ def _window(state: TurnState, event: Window) -> Step:
     if state.phase is Phase.SPEAKING:
         state = replace(state, silence_ms=0.0)
         if event.at_ms - state.opened_ms >= settings.max_turn_ms:
-            return _decide(state)
+            return _decide(state, firm=True)
         return state, ()
     return _onset(state)
 
@@ -104,11 +97,11 @@ def _onset(state: TurnState) -> Step:
     needed = settings.playback_onset_windows if state.answering else settings.onset_windows
     if state.run < needed or (state.answering and not settings.interruptible):
         return state, ()
-    if state.phase is Phase.DECIDED and not state.manual:
+    if state.phase is Phase.DECIDED:
+        if state.firm:
+            return state, ()
         # The user goes on before the text was there: the same turn, as if it had not been decided.
         return replace(state, phase=Phase.SPEAKING, silence_ms=0.0), (Withdraw(),)
-    if state.phase is Phase.DECIDED:
-        return state, ()
     if state.answering:
         state = replace(state, answering=False)
         opened, actions = _open(state)
@@ -131,10 +124,12 @@ def _silence(state: TurnState, for_ms: float) -> Step:
     return _decide(state) if state.silence_ms >= state.settings.floor_ms else (state, ())
 
 
-def _decide(state: TurnState, *, manual: bool = False) -> Step:
+def _decide(state: TurnState, *, manual: bool = False, firm: bool = False) -> Step:
     request = state.request + 1
-    state = replace(state, phase=Phase.DECIDED, request=request, run=0, manual=manual)
-    return state, (EndTurn(state.now_ms), Finalise(request))
+    state = replace(
+        state, phase=Phase.DECIDED, request=request, run=0, manual=manual, firm=manual or firm
+    )
+    return state, (EndTurn(state.now_ms, state.firm), Finalise(request))
 
 
 def _final(state: TurnState, request: int, text: str, language: str) -> Step:
@@ -179,10 +174,10 @@ def _manual_commit(state: TurnState) -> Step:
 
 
 def _cleared(state: TurnState) -> Step:
-    if state.phase is Phase.IDLE:
+    """Drops the open turn; one that was decided is no longer the client's to withdraw."""
+    if state.phase is not Phase.SPEAKING:
         return state, ()
-    state = replace(state, phase=Phase.IDLE, run=0, owed=None)
-    return state, (Forget(),)
+    return replace(state, phase=Phase.IDLE, run=0), (Forget(),)
 
 
 def _respond(state: TurnState, instructions: str) -> Step:

@@ -58,6 +58,7 @@ class TurnState:
         owed: instructions of an answer that the client asked for while the turn's text was
             awaited; None if it did not.
         manual: the turn that was decided was committed by the client.
+        firm: the turn that was decided cannot go on.
     """
 
     settings: TurnSettings = field(default_factory=TurnSettings)
@@ -70,3 +71,4 @@ class TurnState:
     answering: bool = False
     owed: str | None = None
     manual: bool = False
+    firm: bool = False

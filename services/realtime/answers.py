@@ -75,16 +75,28 @@ class Answers:
         self._items = items
         self._conversation_id = conversation_id
         self._open: _Answer | None = None
+        # answers that the client stopped before they began; they begin nevertheless, to be ended
+        self._stopped_early = 0
 
     @property
     def response_id(self) -> str | None:
         """The response that is open."""
         return self._open.spoken.response_id if self._open else None
 
-    def stopped_by_client(self) -> None:
-        """The end of the open answer, when it comes, is what the client asked for."""
+    def stopped_by_client(self, *, expected: bool = False) -> None:
+        """The end of the open answer, when it comes, is what the client asked for.
+
+        Args:
+            expected: so is that of an answer that has yet to begin.
+        """
         if self._open:
             self._open.by_client = True
+        if expected:
+            self._stopped_early += 1
+
+    def none_expected(self) -> None:
+        """Whatever answer comes now has not been stopped."""
+        self._stopped_early = 0
 
     def begin(self, revision: int, session: Session) -> list[str]:
         """See Sink.begin."""
@@ -96,7 +108,10 @@ class Answers:
             item_id=self._wire.new_id("item"),
         )
         previous = self._items.add(spoken.item_id, spoken)
-        self._open = answer = _Answer(spoken=spoken, previous=previous, session=session)
+        self._open = answer = _Answer(
+            spoken=spoken, previous=previous, session=session, by_client=self._stopped_early > 0
+        )
+        self._stopped_early = max(0, self._stopped_early - 1)
         event = self._wire.event
         item = answer.item("in_progress")
         return [

@@ -188,7 +188,8 @@ class RealtimeConnection(Sink):
         except DuplexdError as error:
             await self._refuse(self._core.not_updated(action, error))
         else:
-            self._post(self._core.updated(action))
+            for event in self._core.updated(action):
+                await self._writer.put(event)
 
     async def _refuse(self, action: Refuse) -> None:
         # repr: what a client sent may not be encodable

@@ -11,7 +11,6 @@ tracing) is accepted, has no effect, and is not shown in the effective session.
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
@@ -21,18 +20,23 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from tts_engine.errors import BadRequest
 
-#: characters of the longest message: the limit of the original for one piece of audio
-MAX_MESSAGE = 15 * 1024 * 1024
-#: longest id that a client may choose
+#: longest id that a client may choose, and longest name of anything
 MAX_ID = 512
+#: longest text that a client may write, characters
+MAX_TEXT = 64 * 1024
+#: most elements of a list
+MAX_LIST = 256
 
 Modality = Literal["audio", "text"]
 Role = Literal["user", "assistant", "system"]
+Name = Annotated[str, Field(max_length=MAX_ID)]
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
 
 
 class Refused(BadRequest):
@@ -51,6 +55,17 @@ class Refused(BadRequest):
 
 class _Wire(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_stranger(cls, value: Any) -> Any:
+        """Keeps one unknown key: pydantic describes every fault, and only the first is told."""
+        known = cls.model_fields
+        if not isinstance(value, dict) or len(cast("dict[str, Any]", value)) <= len(known):
+            return value
+        fields = cast("dict[str, Any]", value)
+        stranger = next(key for key in fields if key not in known)
+        return {key: fields[key] for key in (*known, stranger) if key in fields}
 
 
 class PcmFormat(_Wire):
@@ -100,7 +115,7 @@ class AudioOutput(_Wire):
     """Speech options; speed is a multiple of the voice's own pace."""
 
     format: PcmFormat | None = None
-    voice: Annotated[str | None, BeforeValidator(_voice_name)] = None
+    voice: Annotated[Name | None, BeforeValidator(_voice_name)] = None
     speed: Annotated[float, Field(ge=0.5, le=2.0)] | None = None
 
 
@@ -111,7 +126,9 @@ class AudioConfig(_Wire):
     output: AudioOutput | None = None
 
 
-Modalities = Annotated[list[Modality], Field(min_length=1, max_length=1)]
+Modalities = Annotated[list[Modality], Field(min_length=1, max_length=1, fail_fast=True)]
+Anything = Annotated[list[Any], Field(max_length=MAX_LIST)]
+Names = Annotated[list[Name], Field(max_length=MAX_LIST, fail_fast=True)]
 
 
 def _token_limit(value: Any) -> Any:
@@ -129,15 +146,15 @@ class SessionPatch(_Wire):
 
     type: Literal["realtime"]
     audio: AudioConfig | None = None
-    instructions: str | None = None
+    instructions: Text | None = None
     output_modalities: Modalities | None = None
     max_output_tokens: MaxTokens | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    tools: list[Any] | None = None
+    tools: Anything | None = None
     tool_choice: Any = None
     prompt: None = None
-    model: str | None = None
-    include: list[str] | None = None
+    model: Name | None = None
+    include: Names | None = None
     parallel_tool_calls: bool | None = None
     reasoning: dict[str, Any] | None = None
     tracing: Any = None
@@ -145,7 +162,7 @@ class SessionPatch(_Wire):
 
 
 class _Event(_Wire):
-    event_id: str | None = Field(default=None, max_length=MAX_ID)
+    event_id: Name | None = None
 
 
 class SessionUpdate(_Event):
@@ -178,7 +195,7 @@ class TextPart(_Wire):
     """A piece of a message's text."""
 
     type: Literal["input_text", "output_text", "text"]
-    text: str
+    text: Text
 
 
 class MessageItem(_Wire):
@@ -186,7 +203,7 @@ class MessageItem(_Wire):
 
     type: Literal["message"]
     role: Role
-    content: Annotated[list[TextPart], Field(min_length=1)]
+    content: Annotated[list[TextPart], Field(min_length=1, max_length=MAX_LIST, fail_fast=True)]
     id: str | None = Field(default=None, min_length=1, max_length=MAX_ID)
     object: Literal["realtime.item"] | None = None
     status: Literal["completed", "incomplete", "in_progress"] | None = None
@@ -202,14 +219,14 @@ class ItemCreate(_Event):
 
     type: Literal["conversation.item.create"]
     item: MessageItem
-    previous_item_id: str | None = None
+    previous_item_id: Name | None = None
 
 
 class ItemTruncate(_Event):
     """The client's report of how much of an answer was played, milliseconds."""
 
     type: Literal["conversation.item.truncate"]
-    item_id: str
+    item_id: Name
     content_index: Literal[0]
     audio_end_ms: Annotated[int, Field(ge=0)]
 
@@ -217,7 +234,7 @@ class ItemTruncate(_Event):
 class ResponseOptions(_Wire):
     """Options of one answer. Only `instructions` has an effect."""
 
-    instructions: str | None = None
+    instructions: Text | None = None
     conversation: Literal["auto"] | None = None
     output_modalities: Modalities | None = None
     audio: None = None
@@ -228,7 +245,7 @@ class ResponseOptions(_Wire):
     prompt: None = None
     reasoning: None = None
     tool_choice: Any = None
-    tools: list[Any] | None = None
+    tools: Anything | None = None
 
 
 class ResponseCreate(_Event):
@@ -242,7 +259,7 @@ class ResponseCancel(_Event):
     """Stop the answer."""
 
     type: Literal["response.cancel"]
-    response_id: str | None = None
+    response_id: Name | None = None
 
 
 ClientEvent = (
@@ -275,45 +292,6 @@ NOT_SUPPORTED = frozenset(
 def not_supported(what: str, *, param: str) -> Refused:
     """The refusal of a part of the protocol that is known and not implemented."""
     return Refused(f"{what} is not supported yet", reason="not_supported", param=param)
-
-
-def decode(text: str) -> dict[str, Any]:
-    """Reads one message as a JSON object.
-
-    Raises:
-        Refused: too long, not JSON, or not an object.
-    """
-    if len(text) > MAX_MESSAGE:
-        raise Refused(
-            f"The message has {len(text)} characters; at most {MAX_MESSAGE} are accepted",
-            reason="message_too_large",
-        )
-    try:
-        # RecursionError: brackets nested deeper than the interpreter goes
-        raw = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Refused(f"The message is not JSON: {error}", reason="invalid_json") from None
-    if not isinstance(raw, dict):
-        raise Refused("The message is not a JSON object", reason="invalid_json")
-    message = cast("dict[str, Any]", raw)
-    # audio has no text that goes anywhere, and is what most messages are
-    if message.get("type") != "input_audio_buffer.append" and not _is_text(text, message):
-        raise Refused("The message has half of a surrogate pair", reason="invalid_json")
-    return message
-
-
-def _is_text(text: str, raw: dict[str, Any]) -> bool:
-    """Whether every string can be written out again, to an LLM or a log.
-
-    JSON can spell half of a surrogate pair, which no encoding has; only an escape can do so.
-    """
-    if "\\ud" not in text and "\\uD" not in text:
-        return True
-    try:
-        json.dumps(raw, ensure_ascii=False).encode()
-    except (UnicodeEncodeError, RecursionError):
-        return False
-    return True
 
 
 def validate(raw: dict[str, Any]) -> ClientEvent:

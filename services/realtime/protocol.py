@@ -36,6 +36,7 @@ from services.realtime.answers import Answers
 from services.realtime.audio import decode_audio
 from services.realtime.events import Refused, not_supported
 from services.realtime.items import Items, message
+from services.realtime.messages import decode
 from services.realtime.session import Session
 from services.realtime.turns import UserTurns
 from services.realtime.wire import Wire
@@ -64,13 +65,15 @@ class RealtimeCore:
         self._unheard = True
         # an answer was asked for and has not begun: there is something to cancel
         self._expected = False
+        # audio received, at 24 kHz
+        self._samples = 0
 
     # --- from the client --------------------------------------------------------------------
     def receive(self, text: str) -> list[Action]:
         """Takes one text message."""
         event_id: str | None = None
         try:
-            raw = wire_events.decode(text)
+            raw = decode(text)
             given = raw.get("event_id")
             if isinstance(given, str) and len(given) <= wire_events.MAX_ID:
                 event_id = given
@@ -90,11 +93,16 @@ class RealtimeCore:
     def updated(self, update: Update) -> list[str]:
         """The conversation accepted an update."""
         self._session = update.session
-        return [self._wire.event("session.updated", session=self._session.wire())]
+        stopped = [] if self._session.turns else self._turns.silenced(self._received_ms)
+        return [*stopped, self._wire.event("session.updated", session=self._session.wire())]
 
     def not_updated(self, update: Update, error: DuplexdError) -> Refuse:
         """The conversation refused an update; nothing of it holds."""
         return self._refuse(error, update.event_id)
+
+    @property
+    def _received_ms(self) -> int:
+        return self._samples // 24
 
     def _refuse(self, error: DuplexdError, event_id: str | None) -> Refuse:
         return Refuse(self._wire.refusal(error, event_id=event_id), error)
@@ -104,12 +112,14 @@ class RealtimeCore:
             case wire_events.AudioAppend():
                 pcm = decode_audio(event.audio)
                 self._unheard = False
+                self._samples += len(pcm) // 2
                 return [Hear(pcm)]
             case wire_events.AudioCommit():
                 return self._commit()
             case wire_events.AudioClear():
                 self._unheard = True
-                return [Clear(), Send(self._wire.event("input_audio_buffer.cleared"))]
+                stopped = [Send(event) for event in self._turns.silenced(self._received_ms)]
+                return [Clear(), *stopped, Send(self._wire.event("input_audio_buffer.cleared"))]
             case wire_events.SessionUpdate():
                 session = self._session.patched(event.session)
                 return [Update(session.options(), session, event.event_id)]
@@ -174,6 +184,8 @@ class RealtimeCore:
             content_index=0,
             audio_end_ms=event.audio_end_ms,
         )
+        if spoken.response_id == self._answers.response_id:
+            self._answers.stopped_by_client()
         return [HeardUntil(spoken.revision, event.audio_end_ms), Send(done)]
 
     def _respond(self, options: wire_events.ResponseOptions | None) -> list[Action]:
@@ -186,8 +198,8 @@ class RealtimeCore:
                 raise not_supported(
                     "A modality for one response", param="response.output_modalities"
                 )
+        self._answers.stopped_by_client(expected=self._expected)
         self._expected = True
-        self._answers.stopped_by_client()
         return [Respond(options.instructions if options else None)]
 
     def _cancel(self, response_id: str | None) -> list[Action]:
@@ -198,8 +210,8 @@ class RealtimeCore:
                 reason="response_cancel_not_active",
                 param=None if response_id is None else "response_id",
             )
+        self._answers.stopped_by_client(expected=self._expected)
         self._expected = False
-        self._answers.stopped_by_client()
         return [Cancel()]
 
     # --- from the conversation: see Sink ----------------------------------------------------
@@ -241,6 +253,7 @@ class RealtimeCore:
     def turn_opened(self, *, at_ms: int) -> list[str]:
         """The user started to speak."""
         self._expected = False
+        self._answers.none_expected()
         return self._turns.opened(at_ms, announce=self._session.turns is not None)
 
     def turn_ended(self, *, at_ms: int) -> list[str]:

@@ -15,7 +15,7 @@ class _Turn:
     """A turn being spoken, or waiting for its transcript.
 
     Parameters:
-        announced: the client was told of its start, and so knows the id.
+        announced: the client was told of its start, and not yet of its end.
         shown: what transcription deltas have said so far.
         partial: the last partial.
     """
@@ -69,16 +69,30 @@ class UserTurns:
             role="user",
             content=[{"type": "input_audio", "transcript": None}],
         )
-        events = [*lost]
-        if turn.announced:
-            events.append(
-                event("input_audio_buffer.speech_stopped", audio_end_ms=at_ms, item_id=turn.item_id)
-            )
         return [
-            *events,
+            *lost,
+            *self._stopped(turn, at_ms),
             event("input_audio_buffer.committed", previous_item_id=previous, item_id=turn.item_id),
             event("conversation.item.added", previous_item_id=previous, item=item),
             event("conversation.item.done", previous_item_id=previous, item=item),
+        ]
+
+    def silenced(self, at_ms: int) -> list[str]:
+        """Nothing will tell of the end of the open turn: the client took detection over, or
+        cleared the buffer. If it becomes an item after all, the item has the id that was announced.
+        """
+        return self._stopped(self._open, at_ms) if self._open else []
+
+    def _stopped(self, turn: _Turn, at_ms: int) -> list[str]:
+        if not turn.announced:
+            return []
+        turn.announced = False
+        return [
+            self._wire.event(
+                "input_audio_buffer.speech_stopped",
+                audio_end_ms=max(at_ms, turn.start_ms),
+                item_id=turn.item_id,
+            )
         ]
 
     def partial(self, text: str) -> list[str]:

@@ -16,9 +16,10 @@ from pipeline.ear import EarSettings
 from pipeline.latency import TurnReport
 from pipeline.session import Engines, Session, SessionSettings
 from pipeline.turns.state import TurnSettings
+from services.asr.base import OnPartial, Transcript
 from services.face import Outcome, PacingProfile, SessionOptions, Sink
 from services.llm.service import AnswerSettings
-from services.scripted.asr import ScriptedAsr
+from services.scripted.asr import ScriptedAsr, ScriptedRecogniser
 from services.scripted.llm import ScriptedOpenAI, scripted_client
 from services.scripted.spec import ScriptedTexts
 from services.scripted.speech import synthetic_speech
@@ -118,6 +119,28 @@ class Books:
         self.errors.append(error)
 
 
+class NotingAsr(ScriptedAsr):
+    """A scripted recogniser that notes what each of its finals was made of."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.fed_s: list[float] = []
+        self.voiced_s: list[float] = []
+
+    def open(self, *, session: str, on_partial: OnPartial | None = None) -> ScriptedRecogniser:
+        handle = super().open(session=session, on_partial=on_partial)
+        finalise = handle.finalise
+
+        async def noted() -> Transcript:
+            self.voiced_s.append(handle.voiced_s)
+            result = await finalise()
+            self.fed_s.append(result.audio_s)
+            return result
+
+        handle.finalise = noted  # type: ignore[method-assign]
+        return handle
+
+
 class Microphone:
     """Streams in real time: silence, until there is something to say."""
 
@@ -165,7 +188,7 @@ class Talk:
     books: Books
     llm: ScriptedOpenAI
     voice: ScriptedVoice
-    asr: ScriptedAsr
+    asr: NotingAsr
     microphone: Microphone
     running: asyncio.Task[None]
 
@@ -200,7 +223,7 @@ async def conversation(
         transcripts=["你好吗？", "再说一遍"], replies=["我今天很好，谢谢你。"]
     )
     vad = EnergyVad()
-    recogniser = ScriptedAsr(texts=texts, **(asr or {}))
+    recogniser = NotingAsr(texts=texts, **(asr or {}))
     client = scripted_client(texts=texts, **(llm or {}))
     speaker = ScriptedVoice(**(voice or {}))
     for engine in (vad, recogniser, speaker):

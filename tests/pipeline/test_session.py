@@ -6,6 +6,7 @@ behind.
 from __future__ import annotations
 
 import asyncio
+import time
 
 import numpy as np
 import pytest
@@ -453,3 +454,47 @@ async def test_audio_frames_of_a_stock_transport_are_heard_too() -> None:
         frame = InputAudioRawFrame(samples.tobytes(), 16_000, 1)
         await talk.session.ear.queue_frame(frame)
         assert (await talk.sink.wait("end"))[1] == "answered"
+
+
+async def test_a_commit_covers_all_audio_that_came_before_it() -> None:
+    options = SessionOptions(server_turns=False)
+    async with conversation(options=options, asr={"delay_s": 0.2}) as talk:
+        talk.microphone.open = False
+        speech = synthetic_speech(seconds=0.61)  # not a whole number of windows
+        talk.session.audio(speech.tobytes(), arrived=time.monotonic())
+        talk.session.commit()
+        talk.session.respond()
+        # What comes while the text is awaited belongs to the next turn, commands included.
+        talk.session.audio(speech.tobytes(), arrived=time.monotonic())
+        talk.session.commit()
+        talk.session.audio(speech.tobytes(), arrived=time.monotonic())
+        talk.session.clear()
+        talk.session.respond()
+        assert await talk.sink.wait("final", 2) == ("再说一遍", "zh")
+        await talk.sink.wait("end", 2)
+        assert talk.sink.of("final") == [("你好吗？", "zh"), ("再说一遍", "zh")]
+        assert [role for role, _ in talk.context].count("user") == 2
+        assert talk.asr.fed_s == [pytest.approx(0.61, abs=0.032)] * 2
+
+
+async def test_a_turn_that_lasts_too_long_ends_though_the_user_speaks() -> None:
+    turns = TurnSettings(max_turn_ms=800)
+    async with conversation(turns=turns, asr={"delay_s": 0.3}) as talk:
+        await talk.microphone.say(2.5)
+        await talk.sink.wait("final", 2)
+        assert len(talk.sink.of("turn_opened")) >= 2
+
+
+async def test_the_first_words_of_the_next_turn_are_not_lost() -> None:
+    async with conversation(asr={"delay_s": 0.1}) as talk:
+        talk.microphone.open = False
+        first = synthetic_speech(seconds=0.6, tail_s=0.25)
+        second = synthetic_speech(seconds=0.6, tail_s=0.3)
+        talk.session.audio(first.tobytes(), arrived=time.monotonic())
+        await talk.sink.wait("turn_opened")
+        # Two windows of voice, too few for an onset, come before the text of the first turn.
+        talk.session.audio(second[:1024].tobytes(), arrived=time.monotonic())
+        await talk.sink.wait("final")
+        talk.session.audio(second[1024:].tobytes(), arrived=time.monotonic())
+        await talk.sink.wait("final", 2)
+        assert talk.asr.voiced_s[1] == pytest.approx(0.6, abs=0.04)

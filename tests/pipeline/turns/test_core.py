@@ -22,7 +22,7 @@ from pipeline.turns.actions import (
     Respond,
     Withdraw,
 )
-from pipeline.turns.core import configure, step
+from pipeline.turns.core import step
 from pipeline.turns.events import (
     AnswerEnded,
     CancelRequested,
@@ -72,7 +72,7 @@ def test_a_turn_from_onset_to_commit() -> None:
     assert talk.voice(1) == [OpenTurn(320.0)]
     assert talk.voice(30) == []
     assert talk.silence(6) == []  # 192 ms
-    assert talk.silence(1) == [EndTurn(talk.at), Finalise(1)]
+    assert talk.silence(1) == [EndTurn(talk.at, False), Finalise(1)]
     assert talk.silence(20) == []
     assert talk.tell(FinalText(1, "你好", "zh")) == [Commit("你好", "zh", True)]
     assert talk.state.answering
@@ -94,7 +94,7 @@ def test_a_user_who_goes_on_keeps_the_turn() -> None:
     assert talk.state.phase is Phase.DECIDED
     assert talk.voice(3) == [Withdraw()]
     assert talk.tell(FinalText(1, "half", "en")) == []
-    assert talk.silence(7) == [EndTurn(talk.at), Finalise(2)]
+    assert talk.silence(7) == [EndTurn(talk.at, False), Finalise(2)]
     assert talk.tell(FinalText(1, "half", "en")) == []
     assert talk.tell(FinalText(2, "whole", "en")) == [Commit("whole", "en", True)]
 
@@ -139,14 +139,16 @@ def test_starvation_counts_as_silence() -> None:
     assert talk.tell(Starved(1000)) == []
     talk.voice(5)
     assert talk.tell(Starved(150)) == []
-    assert talk.tell(Starved(150)) == [EndTurn(talk.at), Finalise(1)]
+    assert talk.tell(Starved(150)) == [EndTurn(talk.at, False), Finalise(1)]
 
 
 def test_an_endless_turn_ends() -> None:
     talk = Talk(max_turn_ms=1000.0)
     talk.voice(3)
     assert talk.voice(28) == []
-    assert talk.voice(1)[:1] == [EndTurn(talk.at)]
+    assert talk.voice(1)[:1] == [EndTurn(talk.at, True)]
+    assert talk.voice(10) == []  # whatever comes is the next turn's
+    assert talk.tell(FinalText(1, "long", "en")) == [Commit("long", "en", True)]
 
 
 def test_no_answer_unless_wanted() -> None:
@@ -164,7 +166,7 @@ def test_manual_turns() -> None:
     assert talk.tell(ManualCommit()) == []  # nothing was sent
     assert talk.silence(1) == [OpenTurn(32.0)]
     assert talk.voice(100) + talk.silence(100) == []
-    assert talk.tell(ManualCommit()) == [EndTurn(talk.at), Finalise(1)]
+    assert talk.tell(ManualCommit()) == [EndTurn(talk.at, True), Finalise(1)]
     assert talk.tell(RespondRequested("x")) == []
     assert talk.tell(FinalText(1, "hi", "en")) == [Commit("hi", "en", True, "x")]
 
@@ -213,15 +215,10 @@ def test_clearing_drops_the_open_turn() -> None:
     talk.voice(3)
     assert talk.tell(Cleared()) == [Forget()]
     assert talk.state.phase is Phase.IDLE
-
-
-def test_configure_drops_a_turn_that_the_client_decides_from_now_on() -> None:
-    talk = Talk()
     talk.voice(3)
-    state, actions = configure(talk.state, TurnSettings(server_turns=False))
-    assert actions == (Forget(),)
-    assert state.phase is Phase.IDLE
-    assert configure(state, TurnSettings())[1] == ()
+    talk.silence(7)
+    assert talk.tell(Cleared()) == []  # what was decided stays
+    assert talk.state.phase is Phase.DECIDED
 
 
 _EVENTS: st.SearchStrategy[Event] = st.one_of(
