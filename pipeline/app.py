@@ -158,6 +158,7 @@ class Daemon:
                 apologies={"zh": apology.zh, "en": apology.en},
                 temperature=llm.temperature,
                 max_tokens=llm.max_tokens,
+                context_tokens=llm.context,
                 first_token_timeout_s=llm.first_token_timeout_s,
                 idle_timeout_s=llm.idle_timeout_s,
             ),

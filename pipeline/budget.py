@@ -1,8 +1,9 @@
 """How the cores of the machine are shared out among the engines.
 
 Inside one conversation recogniser, LLM and voice work mostly one after the other, so the shares
-may add up to more than the cores. One engine must not take them all: threads that wait by
-spinning collapse when others use the cores.
+may add up to more than the cores. An engine whose threads wait by spinning must not take them all:
+it collapses when others use the cores. The voice's do not spin, so it gets two even of two cores:
+see docs/decisions/008.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: cores per thread of each engine
 _SHARE = {"asr": 4, "tts": 2, "llm": 2}
+#: threads that the voice gets at least, as far as there are cores
+_VOICE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,7 @@ class ThreadBudget:
         """
         chosen = {name: max(1, cores // share) for name, share in _SHARE.items()}
         warnings: list[str] = []
+        chosen["tts"] = max(chosen["tts"], min(_VOICE, cores))
         for name, count in (overrides or {}).items():
             if count is None:
                 continue

@@ -87,7 +87,9 @@ class Threads(Section):
     asr: ThreadCount = Field(
         default="auto", description="Recogniser; auto is a quarter of the cores."
     )
-    tts: ThreadCount = Field(default="auto", description="Voice; auto is half of the cores.")
+    tts: ThreadCount = Field(
+        default="auto", description="Voice; auto is half of the cores, and two of two or three."
+    )
     llm: ThreadCount = Field(default="auto", description="Local LLM; auto is half of the cores.")
 
 
@@ -200,6 +202,14 @@ class Llm(Section):
     )
     temperature: float = Field(default=0.6, ge=0, le=2, description="Sampling temperature.")
     max_tokens: int = Field(default=300, ge=1, le=32_768, description="Bound of an answer, tokens.")
+    context_tokens: int | None = Field(
+        default=None,
+        ge=512,
+        le=2_000_000,
+        description="Bound of a request and its answer, tokens: a longer conversation loses its "
+        "oldest exchanges. null is 16000; for the embedded model 2048, as it reads slowly, or "
+        "llm.local.context if that is less.",
+    )
     first_token_timeout_s: float = Field(
         default=15.0, ge=0.1, le=600, description="Limit from the request to the first token."
     )
@@ -214,6 +224,15 @@ class Llm(Section):
         if self.provider != "auto":
             return self.provider
         return "openai" if self.base_url or self.api_key else "local"
+
+    @property
+    def context(self) -> int:
+        """`context_tokens`, with null decided."""
+        if self.context_tokens is not None:
+            return self.context_tokens
+        # After a cut what is left is read anew, within the limit of the first token: two cores
+        # read some 70 tokens a second.
+        return min(self.local.context, 2048) if self.engine == "local" else 16_000
 
     @property
     def shown_url(self) -> str | None:

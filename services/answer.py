@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pipecat.frames.frames import AggregatedTextFrame
 from pipecat.utils.text.base_text_aggregator import TextType
@@ -23,6 +24,21 @@ CLAUSE = "clause"
 MARKS = "marks"
 #: on the answer's end: text after the last clause that nobody speaks, a code block say: str
 TAIL = "tail"
+#: on the answer's end: what is said if nothing of the answer can be: Fallback
+FALLBACK = "fallback"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fallback:
+    """An answer of which nothing can be spoken has failed; this is said instead.
+
+    Parameters:
+        text: the apology; empty for none.
+        error: why.
+    """
+
+    text: str
+    error: DuplexdError
 
 
 class AnswerEvents:

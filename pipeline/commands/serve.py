@@ -61,7 +61,7 @@ def set_up_logging(config: Config) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Takes the port before anything slow is done.
+    """Takes the port before anything slow is done. Clients that come early wait to be served.
 
     Raises:
         DuplexdError: it is taken, or the address is not this machine's.
@@ -71,7 +71,8 @@ def listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        # Listening comes later: until then a client is refused, and does not hang.
+        # Two sockets that reuse the address may both be bound to it; only one may listen.
+        listener.listen()
     except OSError as error:
         listener.close()
         raise _port_failure(host, port, error) from error

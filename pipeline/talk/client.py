@@ -173,9 +173,9 @@ class TalkClient:
         """
         try:
             while True:
-                event: dict[str, Any] = json.loads(await socket.recv())
+                message = await socket.recv()
                 self._last_event = time.monotonic()
-                self._take(event, round((self._last_event - self._began) * RATE))
+                event = self._understand(message)
                 self._on_event(event)
                 self._news.set()
         except ConnectionClosed as error:
@@ -186,6 +186,25 @@ class TalkClient:
             ) from error
 
     # --- events ------------------------------------------------------------------------------
+    def _understand(self, message: str | bytes) -> dict[str, Any]:
+        """Follows the conversation by a message.
+
+        Raises:
+            EngineFailed: no duplexd sends it.
+            DuplexdError: the daemon refused.
+        """
+        try:
+            if not isinstance(message, str):
+                raise TypeError("a binary message")
+            event: dict[str, Any] = json.loads(message)
+            self._take(event, round((self._last_event - self._began) * RATE))
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise EngineFailed(
+                f"What answers at {self._url} is not a duplexd daemon: it sent {message[:80]!r}",
+                mend="Give the address of one with --url",
+            ) from error
+        return event
+
     def _take(self, event: dict[str, Any], position: int) -> None:
         """Follows the conversation; `position` is now, on the recording."""
         match event["type"]:
@@ -252,7 +271,7 @@ class TalkClient:
         turn = self._responses.get(event.get("response_id") or "")
         if turn is None:
             return
-        turn.report = event["report"]
+        turn.report = dict(event["report"])
         boot = event.get("clock", {}).get("boot_id")
         turn.same_clock = bool(boot) and boot == boot_id()
 

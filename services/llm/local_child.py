@@ -84,6 +84,10 @@ def parameters(xllamacpp: Any, options: argparse.Namespace, *, api_key: str) -> 
     return params
 
 
+#: what is written is ready long before it is spoken: where cores are few, the voice goes first
+NICER = 5
+
+
 def main(argv: list[str] | None = None) -> None:
     """Serves until stdin ends."""
     parser = argparse.ArgumentParser()
@@ -95,6 +99,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--parallel", type=int, required=True)
     options = parser.parse_args(argv)
     die_with(options.parent)
+    os.nice(NICER)
     report = claim_stdout()
     hello = json.loads(sys.stdin.readline())
 

@@ -7,14 +7,14 @@ and a failing server ends in a spoken message instead of an unusable service.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from loguru import logger
 from openai import AsyncOpenAI
-from openai.types.chat import ChatCompletionChunk
 from pipecat.frames.frames import (
     Frame,
     LLMContextFrame,
@@ -22,21 +22,29 @@ from pipecat.frames.frames import (
     LLMFullResponseStartFrame,
     LLMTextFrame,
 )
+from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection
 from pipecat.services.openai.llm import OpenAILLMService
 
 from services.answer import (
+    FALLBACK,
     INSTRUCTIONS,
     LANGUAGE,
     REVISION,
     AnswerEvents,
+    Fallback,
     apology,
     by_language,
 )
-from services.language import language_of
+from services.llm.context import fit, halve, is_too_long, tokens_of
 from services.llm.failures import describe_failure
+from services.llm.messages import all_well_formed, with_prompt, with_switches
+from services.llm.stream import AnswerStream, StreamLimits
 from services.revision import RevisionBoard
-from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
+from tts_engine.errors import DuplexdError, EngineFailed
+
+#: an answer may have so many characters for each token of its bound; servers may ignore the bound
+CHARS_PER_TOKEN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +58,7 @@ class AnswerSettings:
         apologies: what is said when the server fails, by language, in the same order.
         temperature: of sampling.
         max_tokens: bound of an answer.
+        context_tokens: bound of a request and its answer; older exchanges are dropped.
         instructions: the client's own prompt, in place of ours.
         first_token_timeout_s: longest wait for the first token.
         idle_timeout_s: longest wait between tokens.
@@ -61,6 +70,7 @@ class AnswerSettings:
     apologies: Mapping[str, str]
     temperature: float = 0.6
     max_tokens: int = 300
+    context_tokens: int = 16_000
     instructions: str = ""
     first_token_timeout_s: float = 15.0
     idle_timeout_s: float = 15.0
@@ -92,6 +102,7 @@ class AnswerService(OpenAILLMService):
         self._language = ""
         self._prompt_language = ""
         self._instructions = ""
+        self._stream: AnswerStream | None = None
 
     def create_client(self, *args: Any, **kwargs: Any) -> AsyncOpenAI:
         """Returns the shared client: one of its own costs 51 ms of the event loop a session."""
@@ -110,10 +121,20 @@ class AnswerService(OpenAILLMService):
     async def push_frame(
         self, frame: Frame, direction: FrameDirection = FrameDirection.DOWNSTREAM
     ) -> None:
-        """Stamps the revision on every frame of an answer."""
+        """Stamps the revision on every frame of an answer, and on its end what to say for it."""
         if isinstance(frame, LLMFullResponseStartFrame | LLMTextFrame | LLMFullResponseEndFrame):
+            if isinstance(frame, LLMFullResponseEndFrame) and self._stream is not None:
+                error, self._stream = self._stream.silence(), None
+                frame.metadata[FALLBACK] = Fallback(text=self._apology(), error=error)
             frame.metadata.setdefault(REVISION, self._revision)
         await super().push_frame(frame, direction)
+
+    async def push_error(
+        self, error_msg: str, exception: Exception | None = None, *args: Any, **kwargs: Any
+    ) -> None:
+        """An answer that fails inside pipecat is spoken of as well, and the service lives on."""
+        logger.opt(exception=exception).error("{}: {}", self, error_msg)
+        await self.apologise(describe_failure(exception or EngineFailed(error_msg)))
 
     def build_chat_completion_params(self, params_from_context: Any) -> dict[str, Any]:
         """Puts the system prompt first, and merges messages in a row of the same role.
@@ -123,140 +144,74 @@ class AnswerService(OpenAILLMService):
         says so itself, in the same words each time, so that the prefix stays what it was.
         """
         params = super().build_chat_completion_params(params_from_context)
-        self._prompt_language = self._prompt_language or self._language
-        given = self._instructions or self.answers.instructions
+        given, prompt = self._prompt()
         messages: list[Any] = params["messages"]
         if not given:
             messages = with_switches(messages, self._prompt_language, self.answers.switches)
-        prompt = given or by_language(self.answers.prompts, self._prompt_language)
-        params["messages"] = with_prompt(prompt, messages)
+        params["messages"] = all_well_formed(with_prompt(prompt, messages))
         params["temperature"] = self.answers.temperature
         params["max_tokens"] = self.answers.max_tokens
         return params
 
-    async def get_chat_completions(self, context: Any) -> Any:
+    async def get_chat_completions(self, context: LLMContext) -> Any:
         """Asks the server; what comes back ends early instead of raising.
 
         Returns:
             An async iterator of chunks with `close`, as pipecat expects of a stream.
         """
-        return _BoundedStream(self, context)
-
-    async def ask(self, context: Any) -> Any:
-        """The request itself."""
-        return await super().get_chat_completions(context)
-
-    def note_first_token(self) -> None:
-        """The first token of the answer is there."""
-        self._events.on_stamp(self._revision, "first_token", time.monotonic())
+        answers = self.answers
+        self._stream = AnswerStream(
+            ask=partial(self._ask, context),
+            limits=StreamLimits(
+                first_token_s=answers.first_token_timeout_s,
+                idle_s=answers.idle_timeout_s,
+                chars=answers.max_tokens * CHARS_PER_TOKEN,
+            ),
+            on_first_token=self._note_first_token,
+            on_failure=self.apologise,
+        )
+        return self._stream
 
     async def apologise(self, error: DuplexdError) -> None:
         """Says that the answer fails, after what there is of it."""
         self._events.on_failure(self._revision, error)
-        text = by_language(self.answers.apologies, self._language)
+        text = self._apology()
         if text and self._board.alive(self._revision):
             frame = apology(text)
             frame.metadata[REVISION] = self._revision
             await self.push_frame(frame)
 
-
-class _BoundedStream:
-    """A completion's stream whose waits are bounded and whose failures are told, not raised."""
-
-    def __init__(self, service: AnswerService, context: Any) -> None:
-        self._service = service
-        self._context = context
-        self._chunks = self._run()
-
-    def __aiter__(self) -> AsyncIterator[ChatCompletionChunk]:
-        return self._chunks
-
-    async def close(self) -> None:
-        """Ends the request."""
-        await self._chunks.aclose()
-
-    async def _run(self) -> AsyncGenerator[ChatCompletionChunk, None]:
-        service, limits = self._service, self._service.answers
-        stream = None
-        said = False
+    async def _ask(self, context: LLMContext) -> Any:
+        """The request itself, of as much of the conversation as the server can take."""
+        _, prompt = self._prompt()
+        answers = self.answers
+        # A bound of the answer that leaves nothing for the question is not to be taken at its word.
+        room = max(answers.context_tokens - answers.max_tokens, answers.context_tokens // 2)
+        self._shorten(context, fit(context.messages, room - tokens_of(prompt)))
         try:
-            # A timeout around each step, never around a `yield`: it would cancel the consumer.
-            async with asyncio.timeout(limits.first_token_timeout_s):
-                stream = await service.ask(self._context)
-            deadline = asyncio.get_running_loop().time() + limits.first_token_timeout_s
-            chunks = aiter(stream)
-            while True:
-                async with asyncio.timeout_at(deadline):
-                    chunk = await anext(chunks, None)
-                if chunk is None:
-                    break
-                if _carries_something(chunk):
-                    if not said:
-                        service.note_first_token()
-                        said = True
-                    deadline = asyncio.get_running_loop().time() + limits.idle_timeout_s
-                yield chunk
-            if not said:
-                raise EngineFailed("The language model answered nothing")
-        except TimeoutError:
-            waited = limits.idle_timeout_s if said else limits.first_token_timeout_s
-            await service.apologise(
-                TimedOut(
-                    f"The language model sent nothing for {waited:g} s",
-                    mend="Is its server overloaded? See llm.first_token_timeout_s",
-                )
-            )
-        except DuplexdError as error:
-            await service.apologise(error)
+            return await super().get_chat_completions(context)
         except Exception as error:
-            await service.apologise(describe_failure(error))
-        finally:
-            if stream is not None:
-                await stream.close()
+            if not is_too_long(error) or not self._shorten(context, halve(context.messages)):
+                raise
+        return await super().get_chat_completions(context)
 
+    def _shorten(self, context: LLMContext, kept: list[Any] | None) -> bool:
+        """Drops what is not kept: from the context itself, which would grow without end."""
+        dropped = len(context.messages) - len(kept) if kept is not None else 0
+        if kept is None or not dropped:
+            return False
+        logger.info("{}: the oldest {} messages were dropped from the context", self, dropped)
+        context.set_messages(kept)
+        return True
 
-def _carries_something(chunk: ChatCompletionChunk) -> bool:
-    if not chunk.choices:
-        return False
-    delta = chunk.choices[0].delta
-    return bool(delta and (delta.content or delta.tool_calls))
+    def _prompt(self) -> tuple[str, str]:
+        """The client's own prompt, if it gave one, and the prompt that holds."""
+        self._prompt_language = self._prompt_language or self._language
+        given = self._instructions or self.answers.instructions
+        return given, given or by_language(self.answers.prompts, self._prompt_language)
 
+    def _apology(self) -> str:
+        return by_language(self.answers.apologies, self._language)
 
-def with_prompt(prompt: str, messages: list[Any]) -> list[dict[str, Any]]:
-    """Builds the request's messages: the prompt, then the context with neighbours merged.
-
-    Only plain text messages of the same role are merged, with a newline between.
-    """
-    merged: list[dict[str, Any]] = [{"role": "system", "content": prompt}] if prompt else []
-    for message in messages:
-        last = merged[-1] if merged else None
-        plain = isinstance(message.get("content"), str) and set(message) == {"role", "content"}
-        if (
-            last is not None
-            and plain
-            and last["role"] == message["role"]
-            and set(last) == {"role", "content"}
-            and isinstance(last["content"], str)
-        ):
-            last["content"] = f"{last['content']}\n{message['content']}"
-        else:
-            merged.append(dict(message))
-    return merged
-
-
-def with_switches(
-    messages: list[Any], prompt_language: str, switches: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """Adds to each user message in another language than the prompt's that it is.
-
-    Depends on nothing but the message, so a message reads the same in every later request.
-    """
-    result: list[dict[str, Any]] = []
-    for message in messages:
-        text = message.get("content")
-        if message.get("role") == "user" and isinstance(text, str) and prompt_language:
-            language = language_of(text)
-            if language != prompt_language and switches.get(language):
-                message = {**message, "content": f"{text}\n{switches[language]}"}
-        result.append(message)
-    return result
+    def _note_first_token(self) -> None:
+        self._events.on_stamp(self._revision, "first_token", time.monotonic())

@@ -25,6 +25,8 @@ class _Answer:
         text: the pieces sent so far.
         heard_ms: how much was played when it was interrupted.
         by_client: the client asked for its end.
+        early: the client asked for its end before it began. An answer that speaks all the same is
+            another one than the client meant.
     """
 
     spoken: Spoken
@@ -33,6 +35,7 @@ class _Answer:
     text: list[str] = field(default_factory=list[str])
     heard_ms: int | None = None
     by_client: bool = False
+    early: bool = False
 
     @property
     def as_text(self) -> bool:
@@ -109,7 +112,7 @@ class Answers:
         )
         previous = self._items.add(spoken.item_id, spoken)
         self._open = answer = _Answer(
-            spoken=spoken, previous=previous, session=session, by_client=self._stopped_early > 0
+            spoken=spoken, previous=previous, session=session, early=self._stopped_early > 0
         )
         self._stopped_early = max(0, self._stopped_early - 1)
         event = self._wire.event
@@ -132,6 +135,7 @@ class Answers:
         answer = self._current(revision)
         if answer is None or not text:
             return []
+        answer.early = False
         answer.text.append(text)
         kind = "output_text" if answer.as_text else "output_audio_transcript"
         return [self._wire.event(f"response.{kind}.delta", **answer.place(), delta=text)]
@@ -141,6 +145,7 @@ class Answers:
         answer = self._current(revision)
         if answer is None or answer.as_text:
             return None
+        answer.early = False
         answer.spoken.samples += len(pcm) // 2
         return self._wire.event(
             "response.output_audio.delta", **answer.place(), delta=encode_audio(pcm)
@@ -254,5 +259,6 @@ def _details(
     if error is not None:
         details["error"] = {"type": "server_error", "code": error.code, "message": str(error)}
     else:
-        details["reason"] = "client_cancelled" if answer.by_client else "turn_detected"
+        by_client = answer.by_client or answer.early
+        details["reason"] = "client_cancelled" if by_client else "turn_detected"
     return details

@@ -26,12 +26,13 @@ from services.realtime.actions import (
     Update,
 )
 from services.realtime.audio import Downsampler
+from services.realtime.origins import foreign_origin
 from services.realtime.protocol import RealtimeCore
 from services.realtime.session import Session
 from services.realtime.uvicorn_protocol import ABORT
 from services.realtime.wire import Wire
 from services.realtime.writer import SocketWriter
-from tts_engine.errors import AtCapacity, DuplexdError, EngineFailed, TimedOut
+from tts_engine.errors import AtCapacity, BadRequest, DuplexdError, EngineFailed, TimedOut
 
 #: WebSocket close codes
 _NORMAL, _INTERNAL, _TRY_LATER = 1000, 1011, 1013
@@ -72,6 +73,12 @@ class RealtimeConnection(Sink):
 
     async def serve(self) -> None:
         """Returns when the connection is over and nothing of it is left."""
+        origin = foreign_origin(self._socket.headers)
+        if origin is not None:
+            logger.warning("realtime client refused: a web page of {!r} may not connect", origin)
+            self._context.on_error(BadRequest("A web page of another host may not connect"))
+            await self._socket.close()  # before it is accepted: 403
+            return
         offered: list[str] = self._socket.scope.get("subprotocols", [])
         await self._socket.accept(_SUBPROTOCOL if _SUBPROTOCOL in offered else None)
         try:

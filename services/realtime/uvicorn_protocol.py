@@ -1,9 +1,12 @@
-"""uvicorn's WebSocket protocol, made honest about clients that do not read.
+"""uvicorn's WebSocket protocol, made honest about clients that do not read, or have vanished.
 
 As it is, a server application cannot drop such a client: `close` waits behind the data that the
 client does not take, and megabytes fit into the kernel's buffers before a send waits at all. Here
 the buffers are small, so that a send that returned is nearly with the client, and the application
 finds an `abort` in the scope.
+
+A peer that vanished without a goodbye while nothing is sent to it would keep its place for ever:
+TCP asks it whether it is there. The protocol's own pings are not answered by every device.
 """
 
 from __future__ import annotations
@@ -22,6 +25,12 @@ ABORT = "duplexd.abort"
 _KERNEL_BUFFER = 64 * 1024
 #: bytes that may wait in the process before a send waits
 _PROCESS_BUFFER = 16 * 1024
+#: a silent peer is asked after 60 s, then every 15 s, and given up when 4 questions got no answer
+_KEEPALIVE = (
+    (("TCP_KEEPIDLE", "TCP_KEEPALIVE"), 60),  # the second is macOS's name
+    (("TCP_KEEPINTVL",), 15),
+    (("TCP_KEEPCNT",), 4),
+)
 
 
 class FaceWebSocketProtocol(WebSocketsSansIOProtocol):
@@ -33,6 +42,8 @@ class FaceWebSocketProtocol(WebSocketsSansIOProtocol):
         connection = cast("socket.socket | None", transport.get_extra_info("socket"))
         if connection is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_BUFFER)
+            if connection.family != socket.AF_UNIX:
+                _keep_alive(connection)
         cast(Transport, transport).set_write_buffer_limits(high=_PROCESS_BUFFER)
 
     def handle_connect(self, event: Request) -> None:
@@ -41,3 +52,11 @@ class FaceWebSocketProtocol(WebSocketsSansIOProtocol):
         if self.response.status_code == 101:
             extensions = self.scope.get("extensions") or {}
             self.scope["extensions"] = {**extensions, ABORT: {"call": self.transport.abort}}
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for names, value in _KEEPALIVE:
+        option = next((getattr(socket, name) for name in names if hasattr(socket, name)), None)
+        if option is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -10,6 +10,8 @@ from tts_engine.errors import TimedOut
 
 #: messages that may wait; far more than a client that reads ever sees
 _LIMIT = 1024
+#: of them, answers to what the client sent: its own haste must not cost the conversation its room
+_REPLIES = _LIMIT // 2
 
 
 @dataclass(slots=True)
@@ -19,11 +21,13 @@ class _Message:
     Parameters:
         due: when it has to be with the socket, by the loop's clock.
         sent: resolved once it is.
+        reply: it takes one of the places for replies.
     """
 
     text: str
     due: float
     sent: asyncio.Future[None] | None = None
+    reply: bool = False
 
 
 class SocketWriter:
@@ -47,6 +51,7 @@ class SocketWriter:
         self._timeout_s = timeout_s
         self._on_failure = on_failure
         self._queue: asyncio.Queue[_Message | None] = asyncio.Queue(_LIMIT)
+        self._replies = asyncio.Semaphore(_REPLIES)
         self._loop = asyncio.get_running_loop()
         self._over = False
 
@@ -60,9 +65,14 @@ class SocketWriter:
             self._fail(TimedOut(f"The client does not read: {_LIMIT} messages wait"))
 
     async def put(self, text: str) -> None:
-        """Queues a message, and waits while the queue is full."""
-        if not self._over:
-            await self._queue.put(self._message(text))
+        """Queues a reply, and waits while too many wait: it slows the client's reader down."""
+        await self._replies.acquire()
+        if self._over:
+            self._replies.release()
+            return
+        message = self._message(text)
+        message.reply = True
+        await self._queue.put(message)
 
     async def send(self, text: str) -> None:
         """Queues a message and waits until the socket has it.
@@ -83,6 +93,7 @@ class SocketWriter:
     async def run(self) -> None:
         """Sends until `finish` was called and all is sent, or until sending fails."""
         while (message := await self._queue.get()) is not None:
+            self._taken(message)
             try:
                 async with asyncio.timeout_at(message.due):
                     await self._send(message.text)
@@ -127,3 +138,8 @@ class SocketWriter:
                 message = self._queue.get_nowait()
             except asyncio.QueueEmpty:
                 return
+            self._taken(message)
+
+    def _taken(self, message: _Message | None) -> None:
+        if message is not None and message.reply:
+            self._replies.release()

@@ -79,6 +79,11 @@ async def test_it_is_named_and_answers(local: LocalLlm, client: openai.AsyncOpen
     assert answer.usage.completion_tokens <= 24
 
 
+async def test_it_leaves_the_cores_to_the_voice(local: LocalLlm):
+    assert local.pid is not None
+    assert psutil.Process(local.pid).nice() == min(19, psutil.Process().nice() + local_child.NICER)
+
+
 async def test_without_the_key_it_tells_nothing(local: LocalLlm):
     stranger = make_client(base_url=local.base_url, api_key="guess")
     with pytest.raises(EngineFailed, match="did not accept the key"):

@@ -7,10 +7,11 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from openai import AsyncOpenAI
 
 from pipeline.ear import EarSettings
 from pipeline.latency import TurnReport
@@ -216,15 +217,19 @@ async def conversation(
     ear: EarSettings | None = None,
     ahead_s: float = 4.0,
     clause_timeout_s: float = 20.0,
+    client: AsyncOpenAI | None = None,
 ) -> AsyncIterator[Talk]:
-    """Runs a conversation, and checks that it leaves no task behind."""
+    """Runs a conversation, and checks that it leaves no task behind.
+
+    `client` takes the place of the scripted LLM's, and is closed at the end.
+    """
     before = asyncio.all_tasks()
     texts = texts or ScriptedTexts(
         transcripts=["你好吗？", "再说一遍"], replies=["我今天很好，谢谢你。"]
     )
     vad = EnergyVad()
     recogniser = NotingAsr(texts=texts, **(asr or {}))
-    client = scripted_client(texts=texts, **(llm or {}))
+    client = cast(ScriptedOpenAI, client or scripted_client(texts=texts, **(llm or {})))
     speaker = ScriptedVoice(**(voice or {}))
     for engine in (vad, recogniser, speaker):
         await engine.start()

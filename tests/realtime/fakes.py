@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal, get_args
@@ -134,8 +135,16 @@ class Face:
 
 
 @asynccontextmanager
-async def serving(face: Face, **config: Any) -> AsyncIterator[Face]:
-    """Serves a face on loopback with a real uvicorn."""
+async def serving(
+    face: Face, *, sockets: list[socket.socket] | None = None, **config: Any
+) -> AsyncIterator[Face]:
+    """Serves a face on loopback with a real uvicorn.
+
+    Args:
+        face: gets its address.
+        sockets: where it listens; None: a port of its own, or what the configuration says.
+        config: of uvicorn.
+    """
     app = FastAPI()
     app.include_router(make_router(face.context))
     settings: dict[str, Any] = {"ws": FaceWebSocketProtocol, **config}
@@ -151,11 +160,12 @@ async def serving(face: Face, **config: Any) -> AsyncIterator[Face]:
             **settings,
         )
     )
-    task = asyncio.create_task(server.serve())
+    task = asyncio.create_task(server.serve(sockets=sockets))
     while not server.started:  # noqa: ASYNC110 - uvicorn tells nobody
         await asyncio.sleep(0.005)
-    host, port = server.servers[0].sockets[0].getsockname()
-    face.address = f"{host}:{port}"
+    if "uds" not in config:
+        host, port = server.servers[0].sockets[0].getsockname()
+        face.address = f"{host}:{port}"
     try:
         yield face
     finally:

@@ -12,16 +12,18 @@ import socket
 import struct
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import websockets
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection, connect, unix_connect
 
 from services.face import SessionOptions
 from services.realtime import router
-from services.realtime.events import MAX_MESSAGE
+from services.realtime.messages import MAX_AUDIO_MESSAGE, MAX_MESSAGE
+from services.realtime.uvicorn_protocol import FaceWebSocketProtocol
 from tests.realtime.fakes import Face, FakeConversation, check, serving, settled
 from tts_engine.errors import AtCapacity, BadAudio, EngineFailed, TimedOut, UnknownVoice
 
@@ -176,10 +178,25 @@ async def test_bad_messages_are_answered_and_counted(face: Face):
     assert [type(failure) for failure in face.failures][2:] == [BadAudio, UnknownVoice]
 
 
-async def test_a_message_over_the_limit_is_refused(face: Face):
+@pytest.mark.parametrize("length", [MAX_MESSAGE + 1, MAX_AUDIO_MESSAGE + 1])
+async def test_a_message_over_the_limit_is_refused(face: Face, length: int):
     async with talking(face) as client:
-        await client.connection.send("x" * (MAX_MESSAGE + 1))
+        await client.connection.send("x" * length)
         assert (await client.receive("error"))["error"]["code"] == "message_too_large"
+
+
+async def test_a_client_in_a_hurry_is_slowed_down_and_kept(face: Face):
+    count = 1500
+    async with talking(face) as client:
+        for _ in range(count):
+            await client.send("session.update", session={"type": "realtime"})
+        # it has not read anything yet; what the conversation says has its place all the same
+        for _ in range(300):
+            await client.sink.partial("x")
+            await client.sink.turn_opened(at_ms=1)
+        for _ in range(count):
+            await client.receive("session.updated")
+    assert face.failures == []
 
 
 async def test_minutes_of_audio_in_one_message_leave_room_for_others(face: Face):
@@ -391,6 +408,40 @@ async def test_a_client_that_does_not_read_cannot_hold_up_the_close():
                 while await loop.sock_recv(raw, 65536):
                     pass
         raw.close()
+
+
+async def test_a_peer_that_vanished_is_found_by_tcp():
+    served: list[socket.socket] = []
+
+    class Watched(FaceWebSocketProtocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            served.append(transport.get_extra_info("socket"))
+
+    async with serving(Face(), ws=Watched) as face, talking(face):
+        [accepted] = served
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        options = {"TCP_KEEPIDLE": 60, "TCP_KEEPALIVE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            del options["TCP_KEEPALIVE"]
+        for name, value in options.items():
+            if hasattr(socket, name):
+                option = getattr(socket, name)
+                assert accepted.getsockopt(socket.IPPROTO_TCP, option) == value
+
+
+async def test_a_platform_without_the_options_still_serves(monkeypatch: pytest.MonkeyPatch):
+    for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL", "TCP_KEEPCNT"):
+        monkeypatch.delattr(socket, name, raising=False)
+    async with serving(Face()) as face, talking(face) as client:
+        await client.sink.turn_opened(at_ms=1)
+        assert (await client.receive())["audio_start_ms"] == 1
+
+
+async def test_a_unix_socket_has_no_such_options(tmp_path: Path):
+    path = str(tmp_path / "face.sock")
+    async with serving(Face(), uds=path), unix_connect(path, "ws://x/v1/realtime") as connection:
+        assert json.loads(await connection.recv())["type"] == "session.created"
 
 
 async def test_it_works_with_uvicorns_own_protocol():

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from openai.types.realtime.realtime_client_event import RealtimeClientEvent
 
 from services.realtime.actions import Action, AddText, Hear, Refuse, Update
-from services.realtime.events import MAX_MESSAGE, NOT_SUPPORTED
+from services.realtime.events import NOT_SUPPORTED
+from services.realtime.messages import MAX_MESSAGE
 from services.realtime.protocol import RealtimeCore
 from services.realtime.session import Session
 from tests.realtime.fakes import check
@@ -81,7 +82,7 @@ def test_every_client_event_type_is_known(kind):
         ("[]", "invalid_json", None),
         ("null", "invalid_json", None),
         ("[" * 200_000, "invalid_json", None),
-        ('{"a":' * 100_000, "invalid_json", None),
+        ('{"a":' * 40_000, "invalid_json", None),
         ("9" * 10_000, "invalid_json", None),
         ("{}", "missing_required_parameter", "type"),
         ('{"type":7}', "missing_required_parameter", "type"),

@@ -84,6 +84,7 @@ async def test_the_openai_client_holds_a_conversation(face: Face):
             await sink.end(2, "interrupted", heard="")
             async for event in connection:
                 if event.type == "response.done":
+                    assert event.response.status_details is not None
                     assert event.response.status_details.reason == "client_cancelled"
                     break
             await connection.conversation.item.delete(item_id="x", event_id="mine")

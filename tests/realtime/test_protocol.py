@@ -181,6 +181,73 @@ def test_a_response_that_the_client_ends_says_so(how):
     assert details["reason"] == "client_cancelled"
 
 
+def reasons(wired: Wired) -> list[str]:
+    return [
+        event["response"]["status_details"]["reason"]
+        for event in wired.events
+        if event["type"] == "response.done"
+    ]
+
+
+def test_an_answer_that_the_client_ends_before_it_began_says_so():
+    wired = Wired()
+    # the decisions reach the client after both messages were read
+    assert wired.receive("response.create") == [Respond(None)]
+    assert wired.receive("response.cancel") == [Cancel()]
+    wired.sent(wired.core.begin(1))
+    wired.core.flush(1, heard_ms=0)
+    wired.sent(wired.core.end(1, "interrupted", heard=""))
+    assert reasons(wired) == ["client_cancelled"]
+    # the next one is interrupted by the user
+    wired.receive("response.create")
+    wired.speak(2)
+    wired.sent(wired.core.end(2, "interrupted", heard=""))
+    assert reasons(wired) == ["client_cancelled", "turn_detected"]
+
+
+def test_answers_asked_for_at_once_replace_one_another():
+    wired = Wired()
+    for _ in range(3):
+        wired.receive("response.create")
+    for revision in (1, 2, 3):
+        wired.sent(wired.core.begin(revision))
+        wired.sent(wired.core.end(revision, "interrupted", heard=""))
+    assert reasons(wired) == ["client_cancelled", "client_cancelled", "turn_detected"]
+
+
+@pytest.mark.parametrize("how", ["it speaks", "it writes", "another turn"])
+def test_a_cancel_that_came_too_early_taints_no_later_answer(how: str):
+    wired = Wired()
+    wired.receive("response.create")
+    wired.receive("response.cancel")
+    if how == "another turn":
+        wired.turn()
+    wired.sent(wired.core.begin(1))
+    if how == "it speaks":
+        wired.sent(wired.core.audio(1, FRAME))
+    elif how == "it writes":
+        wired.sent(wired.core.text(1, "好"))
+    wired.sent(wired.core.end(1, "interrupted", heard=""))
+    assert reasons(wired) == ["turn_detected"]
+
+
+def test_truncating_the_answer_that_plays_is_the_clients_end_of_it():
+    wired = Wired()
+    wired.speak(1)
+    first = wired.last("response.output_item.added")["item"]["id"]
+    truncate = {"content_index": 0, "audio_end_ms": 10}
+    assert wired.receive("conversation.item.truncate", item_id=first, **truncate) == [
+        HeardUntil(1, 10)
+    ]
+    wired.core.flush(1, heard_ms=10)
+    wired.sent(wired.core.end(1, "interrupted", heard=""))
+    wired.speak(2)
+    # an answer that is over has nothing to do with the one that plays
+    wired.receive("conversation.item.truncate", item_id=first, **truncate)
+    wired.sent(wired.core.end(2, "interrupted", heard=""))
+    assert reasons(wired) == ["client_cancelled", "turn_detected"]
+
+
 def test_a_failed_answer_says_why():
     wired = Wired()
     wired.speak(1)
@@ -354,6 +421,41 @@ def test_manual_turns_have_no_speech_events():
     assert wired.receive("response.cancel") == []
     assert wired.receive("response.create") == [Respond(None)]
     assert wired.receive("response.cancel") == [Cancel()]
+
+
+@pytest.mark.parametrize("how", ["manual", "clear"])
+def test_speech_that_started_stops_once(how: str):
+    wired = Wired()
+    wired.receive("input_audio_buffer.append", audio=base64.b64encode(bytes(48_000)).decode())
+    wired.sent(wired.core.turn_opened(at_ms=400))
+    started = wired.last("input_audio_buffer.speech_started")
+    for _ in range(2):
+        if how == "manual":
+            wired.update(audio={"input": {"turn_detection": None}})
+        else:
+            wired.receive("input_audio_buffer.clear")
+    stopped = wired.last("input_audio_buffer.speech_stopped")
+    assert (stopped["item_id"], stopped["audio_end_ms"]) == (started["item_id"], 1000)
+    # a turn that was decided already, or is committed now, is the item that was announced
+    wired.sent(wired.core.turn_ended(at_ms=1200))
+    assert wired.last("input_audio_buffer.committed")["item_id"] == started["item_id"]
+    assert wired.kinds().count("input_audio_buffer.speech_stopped") == 1
+
+
+def test_speech_cannot_stop_before_it_started():
+    wired = Wired()
+    wired.sent(wired.core.turn_opened(at_ms=400))
+    wired.receive("input_audio_buffer.clear")
+    assert wired.last("input_audio_buffer.speech_stopped")["audio_end_ms"] == 400
+
+
+def test_other_updates_leave_speech_alone():
+    wired = Wired()
+    wired.update(audio={"input": {"turn_detection": None}})
+    wired.update(audio={"input": {"turn_detection": {"type": "server_vad"}}})
+    wired.sent(wired.core.turn_opened(at_ms=400))
+    wired.update(instructions="Be brief")
+    assert "input_audio_buffer.speech_stopped" not in wired.kinds()
 
 
 def test_a_commit_without_a_turn_that_opened():

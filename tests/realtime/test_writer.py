@@ -8,7 +8,7 @@ import asyncio
 
 import pytest
 
-from services.realtime.writer import _LIMIT, SocketWriter
+from services.realtime.writer import _LIMIT, _REPLIES, SocketWriter
 from tts_engine.errors import TimedOut
 
 
@@ -154,3 +154,40 @@ async def test_a_full_queue_slows_the_reader_and_fails_the_conversation():
     await putting
     await writer.run()
     assert socket.taken == []
+
+
+async def test_replies_leave_room_for_the_conversation():
+    socket = Socket()
+    socket.gate.clear()
+    writer = socket.writer()
+    task = asyncio.create_task(writer.run())
+    hasty = asyncio.create_task(reply(writer, 2 * _LIMIT))
+    await socket.waiting.wait()
+    for number in range(_LIMIT - _REPLIES - 1):
+        writer.post(f"post {number}")
+    assert not hasty.done()
+    assert socket.failures == []
+    socket.gate.set()
+    await hasty
+    await writer.finish()
+    await task
+    assert [text for text in socket.taken if "reply" in text] == [
+        f"reply {number}" for number in range(2 * _LIMIT)
+    ]
+    assert len(socket.taken) == 3 * _LIMIT - _REPLIES - 1
+
+
+async def test_a_reply_that_waits_is_freed_by_the_end():
+    socket = Socket()
+    writer = socket.writer()
+    hasty = [asyncio.create_task(reply(writer, _LIMIT)) for _ in range(3)]
+    await asyncio.sleep(0)
+    writer.abandon()
+    async with asyncio.timeout(10):
+        await asyncio.gather(*hasty)
+    assert socket.failures == [None]
+
+
+async def reply(writer: SocketWriter, count: int) -> None:
+    for number in range(count):
+        await writer.put(f"reply {number}")

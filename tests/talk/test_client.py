@@ -210,6 +210,46 @@ async def test_an_answer_that_never_ends() -> None:
             await TalkClient(url).talk([speech(0.1)], turn_timeout_s=0.2)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"\0\1",
+        b'{"type":"x"}',
+        "{",
+        "[" * 100_000,
+        "[]",
+        "null",
+        "{}",
+        '{"type":"response.output_audio.delta","response_id":"x","delta":"AAAA"}',
+        '{"type":"response.done","response":{"id":"x","status":"completed"}}',
+        '{"type":"response.created","response":"x"}',
+        '{"type":"error","error":"x"}',
+        '{"type":"conversation.item.input_audio_transcription.completed"}',
+    ],
+    ids=lambda message: str(message)[:70],
+)
+async def test_what_is_no_daemon_is_called_so(message: str | bytes) -> None:
+    async def script(it: Peer) -> None:
+        await it.socket.send(message)
+
+    async with peer(script) as url:
+        with pytest.raises(EngineFailed, match="is not a duplexd daemon") as caught:
+            await TalkClient(url).talk([speech(0.1)])
+    assert url in caught.value.message
+    assert len(caught.value.message) < 250
+    assert "--url" in caught.value.mend
+
+
+async def test_a_report_that_is_none() -> None:
+    async def script(it: Peer) -> None:
+        await it.send("response.created", response={"id": "r1"})
+        await it.send("duplexd.turn", report=7, response_id="r1")
+
+    async with peer(script) as url:
+        with pytest.raises(EngineFailed, match="is not a duplexd daemon"):
+            await TalkClient(url).talk([speech(0.1)])
+
+
 # --- events ----------------------------------------------------------------------------------
 
 

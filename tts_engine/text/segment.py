@@ -28,8 +28,8 @@ _BREAK_WORDS = (
     (7, _words("to of in on at by for from with into about as than")),
 )
 #: The same in Chinese, with the Hanzi that must stand before them.
-_BREAK_HANZI = 6
-_BREAK_PAIRS = _words("因为 所以 但是 不过 而且 并且 如果 然后 或者 以及 可以 这样 比如 由于")
+_BREAK_HANZI = 7
+_BREAK_PAIRS = _words("因为 所以 但是 不过 而且 并且 如果 然后 或者 以及")
 _MARKS = e.FULL_ENDS | e.ASCII_ENDS | e.FULL_COMMAS | e.ASCII_COMMAS
 
 

@@ -1,0 +1,98 @@
+"""A request's messages, built from the conversation: pure functions.
+
+Each depends on nothing but the messages, so that a message reads the same in every later request
+and the server can keep what it has computed of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from services.language import language_of
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def well_formed(text: str) -> str:
+    """Joins halves of a surrogate pair, and puts U+FFFD for a half that stands alone.
+
+    JSON can spell such halves; UTF-8 cannot, so that they could never be sent to anybody.
+    """
+    if not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+class SurrogateJoiner:
+    """Makes the pieces of a text well-formed where a pair may be cut in two."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def push(self, text: str) -> str:
+        """The next piece, without a first half at its end: its second may be still to come."""
+        text, self._half = self._half + text, ""
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            text, self._half = text[:-1], text[-1]
+        return well_formed(text)
+
+    def finish(self) -> str:
+        """The end of the text."""
+        half, self._half = self._half, ""
+        return well_formed(half)
+
+
+def all_well_formed(value: Any) -> Any:
+    """Makes every text in a JSON value well-formed."""
+    match value:
+        case str():
+            return well_formed(value)
+        case dict():
+            items = cast("dict[Any, Any]", value)
+            return {all_well_formed(key): all_well_formed(item) for key, item in items.items()}
+        case list():
+            return [all_well_formed(item) for item in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def with_prompt(prompt: str, messages: list[Any]) -> list[dict[str, Any]]:
+    """Builds the request's messages: the prompt, then the context with neighbours merged.
+
+    Only plain text messages of the same role are merged, with a newline between. Answers of which
+    nothing was heard are left out.
+    """
+    merged: list[dict[str, Any]] = [{"role": "system", "content": prompt}] if prompt else []
+    for message in messages:
+        last = merged[-1] if merged else None
+        plain = isinstance(message.get("content"), str) and set(message) == {"role", "content"}
+        if plain and message["role"] == "assistant" and not message["content"].strip():
+            continue
+        if (
+            last is not None
+            and plain
+            and last["role"] == message["role"]
+            and set(last) == {"role", "content"}
+            and isinstance(last["content"], str)
+        ):
+            last["content"] = f"{last['content']}\n{message['content']}"
+        else:
+            merged.append(dict(message))
+    return merged
+
+
+def with_switches(
+    messages: list[Any], prompt_language: str, switches: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Adds to each user message in another language than the prompt's that it is."""
+    result: list[dict[str, Any]] = []
+    for message in messages:
+        text = message.get("content")
+        if message.get("role") == "user" and isinstance(text, str) and prompt_language:
+            language = language_of(text)
+            if language != prompt_language and switches.get(language):
+                message = {**message, "content": f"{text}\n{switches[language]}"}
+        result.append(message)
+    return result

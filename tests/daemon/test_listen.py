@@ -1,0 +1,76 @@
+"""Invariants: a port has one daemon, also among two that start at once; a daemon that ended can be
+started again at once; a client that comes before the daemon serves waits, and is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+
+import pytest
+from websockets.asyncio.client import connect
+
+from pipeline.commands.serve import listen
+from tests.daemon.process import serving
+from tests.realtime.fakes import Face
+from tests.realtime.fakes import serving as serving_face
+from tts_engine.errors import DuplexdError
+
+
+def test_the_second_is_told_that_the_port_is_taken():
+    with listen("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(DuplexdError, match=f"Port {port} is taken") as caught:
+            listen("127.0.0.1", port)
+    assert f"--set server.port={port + 1}" in caught.value.mend
+    listen("127.0.0.1", port).close()
+
+
+def test_it_starts_again_while_connections_of_the_last_one_linger():
+    with listen("127.0.0.1", 0) as first:
+        host, port = first.getsockname()
+        client = socket.create_connection((host, port))
+        accepted, _ = first.accept()
+        accepted.close()  # who closes first keeps the connection in TIME_WAIT
+        assert client.recv(1) == b""
+        client.close()
+    with listen(host, port) as again, socket.create_connection((host, port)):
+        again.accept()[0].close()
+
+
+async def test_a_client_that_comes_early_is_served():
+    with listen("127.0.0.1", 0) as listener:
+        host, port = listener.getsockname()
+        client = asyncio.create_task(first_event(f"ws://{host}:{port}/v1/realtime"))
+        loop = asyncio.get_running_loop()
+        early = socket.socket()
+        early.setblocking(False)
+        await loop.sock_connect(early, (host, port))  # it is let in before anybody serves
+        early.close()
+        assert not client.done()
+        async with serving_face(Face(), sockets=[listener]):
+            assert (await asyncio.wait_for(client, 10))["type"] == "session.created"
+
+
+async def first_event(url: str) -> dict[str, str]:
+    async with connect(url) as connection:
+        return json.loads(await connection.recv())
+
+
+async def test_of_two_that_start_at_once_one_serves():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    sets = {"server.port": port}
+    async with serving(sets=sets, ready=False) as one, serving(sets=sets, ready=False) as other:
+        ended = [asyncio.create_task(asyncio.to_thread(each.wait)) for each in (one, other)]
+        done, _ = await asyncio.wait(ended, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        assert [task.result() for task in done] == [1]
+        loser, winner = (one, other) if ended[0] in done else (other, one)
+        assert re.search(rf"^error: .*{port}", loser.log, re.MULTILINE)
+        assert "ready:" not in loser.log
+        await asyncio.to_thread(winner.ready)
+        winner.popen.terminate()
+        assert await ended[0 if winner is one else 1] == 0

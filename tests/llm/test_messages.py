@@ -1,0 +1,92 @@
+"""Invariants: what is sent is well-formed Unicode; a message reads the same in every request."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.llm.messages import (
+    SurrogateJoiner,
+    all_well_formed,
+    well_formed,
+    with_prompt,
+    with_switches,
+)
+
+#: text as JSON may spell it: with halves of pairs in any order
+ANY_TEXT = st.text(st.sampled_from("a好😀\ud83d\ude00\udbff\udc00"), max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("好的", "好的"),
+        ("\ud83d\ude00", "😀"),
+        ("\ud83d", "\ufffd"),
+        ("\ude00\ud83d", "\ufffd\ufffd"),
+        ("a\ud83db", "a\ufffdb"),
+        ("\ud83d\ud83d\ude00", "\ufffd😀"),
+    ],
+)
+def test_halves_are_joined_and_lone_ones_replaced(given: str, expected: str) -> None:
+    assert well_formed(given) == expected
+
+
+@given(ANY_TEXT)
+def test_what_is_well_formed_can_be_sent_and_stays(text: str) -> None:
+    once = well_formed(text)
+    once.encode()
+    assert well_formed(once) == once
+
+
+@given(st.lists(ANY_TEXT, max_size=6))
+def test_a_joined_text_does_not_depend_on_how_it_was_cut(pieces: list[str]) -> None:
+    joiner = SurrogateJoiner()
+    out = [joiner.push(piece) for piece in pieces]
+    for piece in out:
+        piece.encode()  # no piece holds half a pair
+    assert "".join(out) + joiner.finish() == well_formed("".join(pieces))
+
+
+def test_every_text_of_a_message_is_made_well_formed() -> None:
+    message = {"content": [{"type": "text", "text": "\ud83d"}], "\udc00": None, "n": 1}
+    made = all_well_formed(message)
+    assert made == {"content": [{"type": "text", "text": "\ufffd"}], "\ufffd": None, "n": 1}
+    json.dumps(made, ensure_ascii=False).encode()
+
+
+def test_neighbours_are_merged_and_answers_that_nobody_heard_left_out() -> None:
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
+    messages = [
+        {"role": "user", "content": "一"},
+        {"role": "assistant", "content": " \n"},
+        {"role": "user", "content": "二"},
+        call,
+        {"role": "assistant", "content": "三"},
+    ]
+    assert with_prompt("提示", messages) == [
+        {"role": "system", "content": "提示"},
+        {"role": "user", "content": "一\n二"},
+        call,
+        {"role": "assistant", "content": "三"},
+    ]
+    assert with_prompt("", messages[:1]) == messages[:1]
+
+
+def test_a_message_says_its_language_where_the_prompt_is_in_another() -> None:
+    messages = [
+        {"role": "user", "content": "你好"},
+        {"role": "user", "content": "Hi"},
+        {"role": "user", "content": "…"},
+        {"role": "assistant", "content": "Hi"},
+        {"role": "user", "content": None},
+    ]
+    switches = {"en": "(English.)", "zh": "（中文。）"}
+    switched = with_switches(messages, "zh", switches)
+    assert switched == [
+        messages[0], {"role": "user", "content": "Hi\n(English.)"}, *messages[2:],
+    ]  # fmt: skip
+    assert with_switches(messages, "", switches) == messages
