@@ -103,7 +103,10 @@ def _taken(host: str, port: int) -> DuplexdError:
             f"A duplexd is running at {address} already",
             mend=f"Talk to it with `run.py talk --url {address} --say TEXT`, or {other}",
         )
-    return DuplexdError(f"Port {port} is taken by another program", mend=f"End it, or {other}")
+    return DuplexdError(
+        f"Port {port} is taken by another program, or by a duplexd that is still starting",
+        mend=f"End it, or {other}",
+    )
 
 
 def _serve(config: Config, listener: socket.socket) -> None:

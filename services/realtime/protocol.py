@@ -258,7 +258,10 @@ class RealtimeCore:
 
     def turn_ended(self, *, at_ms: int) -> list[str]:
         """The user's turn is over."""
-        self._unheard = True
+        if self._session.turns is not None:
+            # The daemon took what there was. A client that commits itself said so then, and may
+            # have sent the audio of its next turn by now.
+            self._unheard = True
         self._expected = self._session.turns is not None and self._session.turns.respond
         return self._turns.ended(at_ms)
 

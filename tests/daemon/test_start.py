@@ -47,7 +47,7 @@ async def test_a_port_that_is_taken():
         port = other.getsockname()[1]
         lines = await refuses(code=1, sets={"server.port": port})
     assert lines == [
-        f"error: Port {port} is taken by another program",
+        f"error: Port {port} is taken by another program, or by a duplexd that is still starting",
         f"fix:   End it, or choose another port: --set server.port={port + 1}",
     ]
 

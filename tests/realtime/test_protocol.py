@@ -423,6 +423,18 @@ def test_manual_turns_have_no_speech_events():
     assert wired.receive("response.cancel") == [Cancel()]
 
 
+def test_audio_sent_while_a_commit_is_worked_on_can_be_committed():
+    wired = Wired()
+    wired.update(audio={"input": {"turn_detection": None}})
+    for _ in range(2):
+        wired.receive("input_audio_buffer.append", audio="AAAA" * 4)
+        assert wired.receive("input_audio_buffer.commit") == [Commit()]
+        wired.receive("input_audio_buffer.append", audio="AAAA" * 4)
+        wired.sent(wired.core.turn_ended(at_ms=500))
+        wired.sent(wired.core.final("你好"))
+        assert wired.receive("input_audio_buffer.commit") == [Commit()]
+
+
 @pytest.mark.parametrize("how", ["manual", "clear"])
 def test_speech_that_started_stops_once(how: str):
     wired = Wired()

@@ -147,7 +147,7 @@ def test_why_it_did_not_start_is_told_with_what_mends_it(tmp_path: Path) -> None
     why = r"The daemon did not start: .*whisper-base"
     with pytest.raises(EngineFailed, match=why) as caught, own_daemon(arguments):
         pass
-    assert caught.value.mend == "Run `run.py models fetch whisper-base`."
+    assert caught.value.mend == f"Run `run.py models fetch whisper-base --models-dir {tmp_path}`."
 
 
 @pytest.mark.parametrize(
