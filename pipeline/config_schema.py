@@ -173,7 +173,8 @@ class LocalLlm(Section):
         default=2, ge=1, le=16, description="Requests that are answered at a time."
     )
     tools: bool = Field(
-        default=False, description="Offer it the tools that there are, none yet; models of this size misuse them."
+        default=False,
+        description="Offer it the tools that there are, none yet; models of this size misuse them.",
     )
 
 
