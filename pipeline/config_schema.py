@@ -147,7 +147,7 @@ class Asr(Section):
     )
     beam: int = Field(default=5, ge=1, le=20, description="Beam size of final texts.")
     window_s: float = Field(
-        default=10.0,
+        default=12.0,
         ge=8,
         le=30,
         description="Audio that is decoded in one piece; longer turns get a longer one. More costs "

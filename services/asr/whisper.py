@@ -60,7 +60,7 @@ class WhisperEngine(AsrEngine):
         threads: int,
         languages: Sequence[str] = ("zh", "en"),
         beam: int = 5,
-        window_s: float = 10.0,
+        window_s: float = 12.0,
         queue_limit: int = 32,
         min_log_prob: float = -1.0,
         partial_every_s: float | None = 0.6,
