@@ -3,8 +3,8 @@
 Measured on real speech (beam 5 where not said): windows of 8, 10 and 15 s err alike, about one
 character in nine; at 6 s the model says short sentences many times over. 12 s erred least and least
 by chance (7.6 % of the characters of five clips, each heard at eight offsets; 10 s 11 %, 13 s 9 %),
-and the encoder's time grows faster than the window, so 12 s it is. Beam 3 costs 2 points of accuracy, beam 1 costs 6; they
-save 10 % and 20 % of the time.
+and the encoder's time grows faster than the window, so 12 s it is. Beam 3 costs 2 points of
+accuracy, beam 1 costs 6; they save 10 % and 20 % of the time.
 """
 
 from __future__ import annotations
