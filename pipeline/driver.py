@@ -160,6 +160,7 @@ class TurnDriver(AnswerEvents):
     def _act(self, action: Action) -> None:
         match action:
             case OpenTurn(at_ms):
+                logger.debug("{}: a turn opens at {:.0f} ms", self._session, at_ms)
                 self._ear.open_turn(at_ms=at_ms)
                 if self._state.settings.server_turns:
                     self._effect(lambda: self._sink.turn_opened(at_ms=round(at_ms)))

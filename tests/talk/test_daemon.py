@@ -216,7 +216,7 @@ def test_a_signal_ends_the_talk_and_its_daemon(number: int, tmp_path: Path) -> N
         assert talk.stdout is not None
         assert talk.stdout.readline() == "starting a daemon\n"
         # Ctrl-C comes while it talks, SIGTERM while the daemon starts.
-        _await_line(tmp_path / "log", "StartFrame" if number == signal.SIGINT else "", talk)
+        _await_line(tmp_path / "log", "a turn opens" if number == signal.SIGINT else "", talk)
         daemons = psutil.Process(talk.pid).children()
         talk.send_signal(number)
         _, err = talk.communicate(timeout=30)
