@@ -43,8 +43,6 @@ from services.revision import RevisionBoard, Verdict
 from tts_engine.engine import Mark
 from tts_engine.text.clause import Clause
 
-#: frames that are later than this count as late, seconds
-LATE_S = 0.020
 #: how long before the client runs dry less than a frame is sent, seconds
 LAST_CALL_S = 0.010
 
@@ -113,8 +111,6 @@ class Mouth(FrameProcessor):
         self._sleeper: asyncio.Future[None] | None = None
         self._playing: asyncio.Future[None] | None = None
         self._pacer: asyncio.Task[None] | None = None
-        self.late_frames = 0
-        self.sent_frames = 0
 
     # --- what the driver calls ---------------------------------------------------------------
     def wake(self) -> None:
@@ -307,9 +303,6 @@ class Mouth(FrameProcessor):
             if due > now:
                 await self._sleep(due)
                 continue
-            self.sent_frames += 1
-            if clock.started and now - due > LATE_S:
-                self.late_frames += 1
             first = not clock.started
             clock.sending(now)
             try:

@@ -14,9 +14,9 @@ from services.asr.base import Samples
 from services.asr.whisper import WhisperEngine
 from services.asr.whisper_model import CTranslate2Decoder
 from services.asr.whisper_text import units
+from tests.conftest import Speech
 from tts_engine.errors import EngineFailed
 
-from .conftest import Speak
 from .fakes import noise, silence
 
 pytestmark = pytest.mark.models
@@ -71,12 +71,12 @@ SENTENCES = [
 ]
 
 
-async def test_speech_is_understood(engine: WhisperEngine, speak: Speak) -> None:
+async def test_speech_is_understood(engine: WhisperEngine, speech: Speech) -> None:
     pairs: dict[str, list[tuple[str, str]]] = {"zh": [], "en": []}
     recogniser = engine.open(session="s")
     for language, text in SENTENCES:
         recogniser.reset()
-        recogniser.feed(np.concatenate([silence(0.2), speak(text), silence(0.2)]))
+        recogniser.feed(np.concatenate([silence(0.2), speech(text), silence(0.2)]))
         heard = await recogniser.finalise()
         assert heard.language == language
         pairs[language].append((" ".join(units(text)), " ".join(units(heard.text))))
@@ -87,22 +87,22 @@ async def test_speech_is_understood(engine: WhisperEngine, speak: Speak) -> None
 
 
 async def test_a_quiet_voice_is_understood_as_a_loud_one(
-    engine: WhisperEngine, speak: Speak
+    engine: WhisperEngine, speech: Speech
 ) -> None:
-    speech = speak("请帮我打开客厅的灯")
+    said = speech("请帮我打开客厅的灯")
     texts: set[str] = set()
     for peak in (0.9, 0.03):
         recogniser = engine.open(session="s")
-        recogniser.feed(speech * np.float32(peak / np.abs(speech).max()))
+        recogniser.feed(said * np.float32(peak / np.abs(said).max()))
         texts.add((await recogniser.finalise()).text)
     assert len(texts) == 1
 
 
-async def test_a_sentence_is_not_said_twice(engine: WhisperEngine, speak: Speak) -> None:
-    speech = speak("播放音乐")
+async def test_a_sentence_is_not_said_twice(engine: WhisperEngine, speech: Speech) -> None:
+    said = speech("播放音乐")
     for before, after in ((0.0, 0.0), (0.3, 0.1), (0.1, 0.8)):
         recogniser = engine.open(session="s")
-        recogniser.feed(np.concatenate([silence(before), speech, silence(after)]))
+        recogniser.feed(np.concatenate([silence(before), said, silence(after)]))
         assert len(units((await recogniser.finalise()).text)) <= 5
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-import platformdirs
 import pytest
 
 from tts_engine.kokoro.g2p import MixedG2P
@@ -18,10 +16,8 @@ SYMBOLS = (
 
 
 @pytest.fixture(scope="session")
-def model_dir() -> Path:
-    root = os.environ.get("DUPLEXD_MODELS")
-    base = Path(root) if root else platformdirs.user_cache_path("duplexd") / "models"
-    return base / "kokoro"
+def model_dir(models_dir: Path) -> Path:
+    return models_dir / "kokoro"
 
 
 @pytest.fixture(scope="session")
