@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pipecat.frames.frames import AggregatedTextFrame
 from pipecat.utils.text.base_text_aggregator import TextType
 
+from services.face import Cut, Usage
+from services.items import FunctionCall
 from tts_engine.errors import DuplexdError
 from tts_engine.text.clause import Clause
 
@@ -49,6 +51,21 @@ class AnswerEvents:
 
     def on_failure(self, revision: int, error: DuplexdError) -> None:
         """The answer cannot be finished as it should; what there is of it goes on."""
+
+    def on_call_begun(self, revision: int, call_id: str, name: str) -> None:
+        """The language model starts to write a function call."""
+
+    def on_call_arguments(self, revision: int, call_id: str, delta: str) -> None:
+        """A piece of its arguments."""
+
+    def on_call_done(self, revision: int, call: FunctionCall) -> None:
+        """The call is whole."""
+
+    def on_usage(self, revision: int, usage: Usage) -> None:
+        """The server has counted the answer's tokens."""
+
+    def on_cut(self, revision: int, cut: Cut) -> None:
+        """The answer ends early: what was made of it is played to its end."""
 
 
 def by_language(texts: Mapping[str, str], language: str) -> str:

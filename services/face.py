@@ -4,8 +4,8 @@ A face owns a socket and a protocol: it does the handshake, turns bytes into cal
 `Conversation`, and implements `Sink`, through which the conversation is heard. Faces never import
 the pipeline: they are given a `SessionFactory`.
 
-        face --audio(), commit(), respond(), cancel(), close()--> Conversation
-        face <--begin(), audio(), text(), flush(), end(), user events--  Conversation
+        face --audio(), commit(), add(), respond(), cancel(), close()--> Conversation
+        face <--begin(), audio(), text(), calls, flush(), end(), user events--  Conversation
 
 Every method of a Sink is called from the event loop, in order, and must return soon: it puts its
 message on the face's one writer queue. Only the audio path awaits the socket.
@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from services.items import ContextItem, FunctionCall
+from services.tools import Tool, ToolChoice
 from tts_engine.errors import DuplexdError
 
 
@@ -42,6 +44,17 @@ class PacingProfile:
 
 
 Outcome = Literal["answered", "interrupted", "failed"]
+#: why an answer that was played to its end is not whole
+Cut = Literal["max_tokens", "content_filter"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of an answer, as the language model's server counted them."""
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int = 0
 
 
 class Sink(ABC):
@@ -51,8 +64,17 @@ class Sink(ABC):
 
     # --- the answer -------------------------------------------------------------------------
     @abstractmethod
-    async def begin(self, revision: int) -> None:
-        """A committed answer starts. Nothing of it came before this."""
+    async def begin(self, revision: int, *, ask: int | None = None) -> None:
+        """A committed answer starts. Nothing of it came before this.
+
+        Args:
+            ask: `AnswerOptions.ask` of the `respond` that it answers; None: it answers a turn.
+        """
+
+    async def dropped(self, ask: int) -> None:  # noqa: B027 - faces that never ask ignore it
+        """The answer that was asked for will not come: another one took its place, the user spoke,
+        or it was cancelled before it began.
+        """
 
     @abstractmethod
     async def audio(self, revision: int, pcm: bytes) -> None:
@@ -67,6 +89,18 @@ class Sink(ABC):
     async def text(self, revision: int, text: str) -> None:
         """A piece of the answer's text (raw, as the LLM wrote it), just before its audio."""
 
+    # A function call is told as the model writes it, while the answer's speech may still play.
+    async def call_begun(self, revision: int, call_id: str, name: str) -> None:  # noqa: B027
+        """The language model starts to write a function call."""
+
+    async def call_arguments(self, revision: int, call_id: str, delta: str) -> None:  # noqa: B027
+        """A piece of its arguments."""
+
+    async def call_done(self, revision: int, call: FunctionCall) -> None:  # noqa: B027
+        """The call is whole, and in the context. Its output comes by `Conversation.add`; nothing
+        is answered until `respond`. A call that was begun and did not get this is void.
+        """
+
     @abstractmethod
     async def flush(self, revision: int, *, heard_ms: int) -> None:
         """The answer was interrupted: the client drops what it has buffered. `end` follows.
@@ -77,13 +111,22 @@ class Sink(ABC):
 
     @abstractmethod
     async def end(
-        self, revision: int, outcome: Outcome, *, heard: str, error: DuplexdError | None = None
+        self,
+        revision: int,
+        outcome: Outcome,
+        *,
+        heard: str,
+        error: DuplexdError | None = None,
+        usage: Usage | None = None,
+        cut: Cut | None = None,
     ) -> None:
         """The answer is over.
 
         Args:
             heard: what was heard of its text: the text that the context holds.
             error: why it failed, with outcome "failed".
+            usage: its tokens, where the server told them.
+            cut: why it is not whole, with outcome "answered".
         """
 
     async def pause(self, revision: int) -> None:  # noqa: B027 - faces that cannot pause ignore it
@@ -106,9 +149,19 @@ class Sink(ABC):
         """What is recognised so far of the open turn; replaces the previous partial."""
 
     @abstractmethod
-    async def final(self, text: str, language: str) -> None:
+    async def final(self, text: str, language: str, *, turn: int) -> None:
         """The text of the turn that ended; empty when nothing was said. Recognition that failed is
         told by `error` in its place.
+
+        Args:
+            turn: names it in the context, see `turn_ref`; 0 when nothing was said.
+        """
+
+    async def idle(self, *, since_ms: int, at_ms: int) -> None:  # noqa: B027
+        """Nobody has spoken for `SessionOptions.idle_ms`; an answer follows by itself.
+
+        Args:
+            since_ms, at_ms: the silence, on the clock of received audio.
         """
 
     # --- the rest ---------------------------------------------------------------------------
@@ -136,6 +189,10 @@ class SessionOptions:
         max_tokens: bound of an answer.
         temperature: of the LLM.
         speak: False: answers come as text only, and no audio is made of them.
+        idle_ms: after so much silence since the last answer was played, answer unasked, once.
+        languages: the only ones that the user speaks; None: those of the configuration.
+        tools: functions of the client's that the LLM may ask for.
+        tool_choice: whether it may, must, or which.
     """
 
     instructions: str | None = None
@@ -148,6 +205,33 @@ class SessionOptions:
     max_tokens: int | None = None
     temperature: float | None = None
     speak: bool = True
+    idle_ms: int | None = None
+    languages: tuple[str, ...] | None = None
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerOptions:
+    """What a client asks of one answer; None keeps what the session has.
+
+    Parameters:
+        ask: number by which `Sink.begin` and `Sink.dropped` name this request.
+        instructions, voice, speak, max_tokens, tools, tool_choice: see SessionOptions.
+        context: answer from these items instead of the conversation's.
+        remember: the answer becomes part of the conversation. False: it is out of band: the
+            context does not get it, and it interrupts nothing but waits for its turn.
+    """
+
+    ask: int | None = None
+    instructions: str | None = None
+    voice: str | None = None
+    speak: bool | None = None
+    max_tokens: int | None = None
+    tools: tuple[Tool, ...] | None = None
+    tool_choice: ToolChoice | None = None
+    context: tuple[ContextItem, ...] | None = None
+    remember: bool = True
 
 
 class Conversation(Protocol):
@@ -167,11 +251,23 @@ class Conversation(Protocol):
     def clear(self) -> None:
         """Forget the audio of the turn that is open."""
 
-    def add_text(self, role: Literal["user", "assistant", "system"], text: str) -> None:
-        """Adds a message to the context, without answering."""
+    def add(self, ref: str, item: ContextItem, *, after: str | None = None) -> None:
+        """Adds an item to the context, without answering.
 
-    def respond(self, *, instructions: str | None = None) -> None:
-        """Answer now, from the context as it is; a playing answer is interrupted first."""
+        Args:
+            ref: its name, see `item_ref`; not in use.
+            after: name of the item that it follows, or ROOT; None, or one that is gone: the last.
+        """
+
+    def remove(self, ref: str) -> None:
+        """Takes an item out of the context; nothing happens if it is not there (any more)."""
+
+    def respond(self, options: AnswerOptions | None = None) -> None:
+        """Answer now, from the context as it is.
+
+        A playing answer is interrupted first; one that has called a function is waited for, as its
+        words lead up to the answer that follows.
+        """
 
     def cancel(self) -> None:
         """Stop the answer that is being made or played, if any."""

@@ -71,6 +71,12 @@ class Recogniser(ABC):
         """
 
     @abstractmethod
+    def restrict(self, languages: tuple[str, ...] | None) -> None:
+        """From now on only these languages are recognised; None: all that the engine may. Names
+        that the engine does not know are passed over; if it knows none of them, all are meant.
+        """
+
+    @abstractmethod
     def cancel(self) -> None:
         """Withdraws decoding in flight; the turn's audio stays."""
 

@@ -1,0 +1,31 @@
+# pyright: strict
+"""Functions that the language model may ask for: how they are described and chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A function of the client's that the language model may ask for.
+
+    Parameters:
+        parameters: JSON schema of its arguments.
+    """
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTool:
+    """The function that must be called."""
+
+    name: str
+
+
+ToolChoice = Literal["auto", "none", "required"] | NamedTool
