@@ -59,7 +59,7 @@ endef
 
 .PHONY: help
 help: ## list the verbs
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 13
 	@echo
 	@echo 'ARGS="..." is handed on: make run ARGS="--help", make test ARGS="tests/asr -x"'
 
@@ -99,6 +99,10 @@ types: $(SET_TEST) ## types
 .PHONY: docs
 docs: $(SET_DEFAULT) ## write docs/configuration.md
 	$(PY) run.py config docs
+
+.PHONY: screenshots
+screenshots: $(SET_TEST) ## photograph the talk page for docs/screenshots; needs chromium
+	$(PY) -m tests.browser.screenshots
 
 .PHONY: lock
 lock: $(UV) ## pin again what pyproject.toml asks for; UPGRADE=1 takes newer versions

@@ -1,9 +1,9 @@
-"""The context's two writers: what the user said, and what was heard of the answer."""
+"""Where committed turns enter the context and requests leave it, and where the pipeline ends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from pipecat.frames.frames import (
     CancelFrame,
@@ -11,12 +11,11 @@ from pipecat.frames.frames import (
     Frame,
     InterruptionFrame,
     LLMContextFrame,
+    LLMContextUserTurnFrame,
     StartFrame,
-    TextFrame,
 )
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.aggregators.llm_response_universal import (
-    LLMAssistantAggregator,
     LLMUserAggregator,
     LLMUserAggregatorParams,
 )
@@ -25,10 +24,11 @@ from pipecat.turns.types import ProcessFrameResult
 from pipecat.turns.user_start.base_user_turn_start_strategy import BaseUserTurnStartStrategy
 from pipecat.turns.user_stop.base_user_turn_stop_strategy import BaseUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
-from pipecat.utils.string import TextPartForConcatenation
 
-from pipeline.frames import AnswerFrame, HeardTextFrame, TurnCommitFrame, TurnOpenFrame
-from services.answer import INSTRUCTIONS, LANGUAGE, REVISION
+from pipeline.context_book import ContextBook
+from pipeline.frames import AnswerFrame, ContextEditFrame, TurnCommitFrame, TurnOpenFrame
+from services.answer import LANGUAGE, REVISION
+from services.items import answer_ref, turn_ref
 
 #: the turn core owns the end of a turn; pipecat's watchdog must never close one
 _NO_WATCHDOG_S = 7 * 24 * 3600.0
@@ -62,9 +62,9 @@ class _DriverStop(BaseUserTurnStopStrategy):
 
 
 class TurnAggregator(LLMUserAggregator):
-    """Writes committed turns to the context, and tags each request with its revision."""
+    """Writes committed turns to the context, names them, and tags requests with their revision."""
 
-    def __init__(self, context: LLMContext) -> None:
+    def __init__(self, context: LLMContext, book: ContextBook) -> None:
         strategies = UserTurnStrategies(start=[_DriverStart()], stop=[_DriverStop(self._commit)])
         super().__init__(
             context,
@@ -74,83 +74,54 @@ class TurnAggregator(LLMUserAggregator):
                 empty_user_turn=None,
             ),
         )
-        self._tag: dict[str, Any] = {}
+        self._book = book
+        self._tag: dict[str, Any] = {REVISION: 0, LANGUAGE: ""}
+        self._turn = 0
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
-        """Runs an answer from the context; everything else is pipecat's."""
+        """Runs an answer from the context, or edits it; everything else is pipecat's."""
         if isinstance(frame, AnswerFrame):
             await FrameProcessor.process_frame(self, frame, direction)
-            self._commit(frame)
+            self._tag = {REVISION: frame.revision, LANGUAGE: frame.language}
             await self.push_context_frame()
-            return
-        await super().process_frame(frame, direction)
+        elif isinstance(frame, ContextEditFrame):
+            await FrameProcessor.process_frame(self, frame, direction)
+            frame.edit()
+        else:
+            await super().process_frame(frame, direction)
 
     async def push_frame(
         self, frame: Frame, direction: FrameDirection = FrameDirection.DOWNSTREAM
     ) -> None:
-        """Tags requests on their way to the LLM."""
-        if isinstance(frame, LLMContextFrame) and direction is FrameDirection.DOWNSTREAM:
-            frame.metadata.update(self._tag)
+        """Names a turn that was just written, and tags requests on their way to the LLM."""
+        if direction is FrameDirection.DOWNSTREAM:
+            if isinstance(frame, LLMContextUserTurnFrame):
+                self._book.name_last(turn_ref(self._turn))
+            elif isinstance(frame, LLMContextFrame):
+                frame.metadata.update(self._tag)
+                self._book.ask(answer_ref(self._tag[REVISION]))
         await super().push_frame(frame, direction)
 
-    def _commit(self, frame: TurnCommitFrame | AnswerFrame) -> None:
-        self._tag = {
-            REVISION: frame.revision,
-            LANGUAGE: frame.language,
-            INSTRUCTIONS: frame.instructions,
-        }
+    def _commit(self, frame: TurnCommitFrame) -> None:
+        self._tag = {REVISION: frame.revision, LANGUAGE: frame.language}
+        self._turn = frame.turn
 
 
-class HeardAggregator(LLMAssistantAggregator):
-    """Writes what was heard: only the mouth's `HeardTextFrame` decides what an answer was."""
+class PipelineEnd(FrameProcessor):
+    """The last processor: tells what has come all the way."""
 
     def __init__(
-        self,
-        context: LLMContext,
-        *,
-        on_started: Callable[[], None],
-        on_settled: Callable[[], None],
+        self, *, on_started: Callable[[], None], on_interrupted: Callable[[], None]
     ) -> None:
-        super().__init__(context)
+        super().__init__()
         self._on_started = on_started
-        self._on_settled = on_settled
-        self._heard_revision = 0
-        self._written: tuple[int, dict[str, Any]] | None = None
+        self._on_interrupted = on_interrupted
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
-        """Takes the heard text over; an interruption has settled once it was handled here."""
-        if isinstance(frame, HeardTextFrame):
-            await FrameProcessor.process_frame(self, frame, direction)
-            self._heard_revision = frame.revision
-            self._aggregation = (
-                [TextPartForConcatenation(frame.text, includes_inter_part_spaces=True)]
-                if frame.text
-                else []
-            )
-            return
+        """Passes everything on, and tells of starts and interruptions."""
         await super().process_frame(frame, direction)
+        await self.push_frame(frame, direction)
         if isinstance(frame, StartFrame):
             self._on_started()
         elif isinstance(frame, InterruptionFrame | EndFrame | CancelFrame):
-            self._on_settled()
-
-    async def push_aggregation(self) -> str:
-        """Writes the message, and remembers it for a client's late truncation."""
-        text = await super().push_aggregation()
-        if text:
-            message = cast(dict[str, Any], self._context.messages[-1])
-            self._written = (self._heard_revision, message)
-        return text
-
-    def amend(self, revision: int, text: str) -> None:
-        """Corrects a written answer in place: the client knows better what was heard."""
-        if self._written is None or self._written[0] != revision:
-            return
-        message = self._written[1]
-        if text:
-            message["content"] = text
-        elif message in self._context.messages:
-            self._context.set_messages([m for m in self._context.messages if m is not message])
-
-    async def _handle_text(self, frame: TextFrame) -> None:
-        """Ignores text in flight: that it was made does not mean that it was heard."""
+            self._on_interrupted()

@@ -7,21 +7,29 @@ import gc
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse
 
+from pipeline.access import guard
 from pipeline.config_schema import Config
 from pipeline.ear import EarSettings
 from pipeline.engines import EngineRoom
 from pipeline.metrics import Metrics
 from pipeline.session import Engines, Session, SessionSettings, check_options
 from pipeline.turns.state import TurnSettings
+from pipeline.version import version
+from services.access.router import make_router as make_certificate_router
+from services.audio_api.context import SpeechContext
+from services.audio_api.router import make_router as make_speech_router
 from services.face import FaceContext, PacingProfile, SessionOptions, Sink
 from services.llm.service import AnswerSettings
 from services.models.store import ModelStore
 from services.realtime.router import make_router
+from services.web.router import About, Bilingual, PersonaChoice, Status, WebContext
+from services.web.router import make_router as make_web_router
 from tts_engine.errors import AtCapacity, DuplexdError, EngineFailed
 
 #: after the last session of a burst closed, wait this long before collecting it, seconds
@@ -42,8 +50,6 @@ class Daemon:
         self._names = itertools.count(1)
         self._collecting: asyncio.TimerHandle | None = None
         self._lag: asyncio.Task[None] | None = None
-        self.metrics.watch("asr", self.room.asr.stats)
-        self.metrics.watch("tts", self.room.voice.stats)
 
     @property
     def ready(self) -> bool:
@@ -64,12 +70,22 @@ class Daemon:
         tts = self.config.tts
         return None if tts.provider == "scripted" else tts.voice
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What the daemon consists of: itself, then its engines as far as they are known."""
+        config, brain = self.config, self.room.brain
+        recogniser = config.asr.model if config.asr.provider == "whisper" else config.asr.provider
+        known = ("duplexd", config.tts.provider, recogniser, brain.model if brain else "")
+        return tuple(dict.fromkeys(name for name in known if name))
+
     async def start(self) -> None:
         """Warms the engines.
 
         Raises:
             DuplexdError: an engine cannot be started.
         """
+        self.metrics.watch("asr", self.room.asr.stats)
+        self.metrics.watch("tts", self.room.voice.stats)
         try:
             # A wrong name is told before anything slow is done.
             check_options(SessionOptions(voice=self._voice), self.room.voice)
@@ -199,6 +215,7 @@ def create_app(
     *,
     on_ready: Callable[[], None] = _nothing,
     on_failure: Callable[[], None] = _nothing,
+    ca_certificate: Path | None = None,
 ) -> FastAPI:
     """Builds the web application; its lifespan warms the engines while it already answers.
 
@@ -206,6 +223,10 @@ def create_app(
         daemon: what the faces talk to.
         on_ready: called when all engines are warm.
         on_failure: called when an engine cannot be started; the server should then end.
+        ca_certificate: what phones are to trust, in PEM; None: nothing of ours.
+
+    Raises:
+        DuplexdError: a key is required, and the keys cannot be read.
     """
 
     async def warm_up() -> None:
@@ -228,11 +249,6 @@ def create_app(
             await daemon.close()
 
     app = FastAPI(title="duplexd", lifespan=lifespan, docs_url=None, redoc_url=None)
-
-    @app.get("/", response_class=PlainTextResponse)
-    async def root() -> str:
-        """Says what this is to somebody who opens it in a browser."""
-        return "duplexd: point an OpenAI Realtime client at /v1/realtime on this address.\n"
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
@@ -266,4 +282,59 @@ def create_app(
     realtime = daemon.config.realtime
     profile = PacingProfile(frame_ms=realtime.frame_ms, lead_ms=realtime.lead_ms)
     app.include_router(make_router(context, profile))
+    speech = daemon.config.speech
+    app.include_router(
+        make_speech_router(
+            SpeechContext(
+                face=context,
+                engine=daemon.room.voice,
+                accounts=daemon.metrics,
+                models=lambda: daemon.models,
+                speed=daemon.config.tts.speed,
+                parallel=speech.parallel,
+                ahead_s=speech.ahead_s,
+                chunk_timeout_s=daemon.config.tts.clause_timeout_s,
+                stall_s=speech.stall_s,
+            )
+        )
+    )
+    app.include_router(
+        make_web_router(
+            WebContext(about=lambda: _about(daemon), status=lambda: _talk_status(daemon))
+        )
+    )
+    if ca_certificate is not None:
+        app.include_router(make_certificate_router(ca_certificate))
+    guard(app, server, count=daemon.metrics.count)
     return app
+
+
+def _about(daemon: Daemon) -> About:
+    """What the talk page offers."""
+    voices = daemon.voices
+    return About(
+        version=version(),
+        voices=list(voices),
+        default_voice=voices[0] if voices else "",
+        personas=[
+            PersonaChoice(
+                id=persona.id,
+                name=Bilingual(zh=persona.name.zh, en=persona.name.en),
+                instructions=Bilingual(zh=said.zh, en=said.en)
+                if (said := persona.instructions)
+                else Bilingual(zh="", en=""),
+            )
+            for persona in daemon.config.web.personas
+        ],
+    )
+
+
+def _talk_status(daemon: Daemon) -> Status:
+    """Whether the talk page can open a conversation, and why not."""
+    if daemon.failure is not None:
+        return Status(state="failed", error=str(daemon.failure))
+    if not daemon.ready:
+        return Status(state="warming", retry_after_s=1, waiting_for=sorted(daemon.room.waiting))
+    if len(daemon.sessions) >= daemon.config.server.max_sessions:
+        return Status(state="full", retry_after_s=10)
+    return Status(state="ready")

@@ -19,10 +19,14 @@ from pipeline.commands.options import (
     AsrName,
     ConfigFile,
     Engines,
+    Host,
     LlmName,
+    Port,
     Sets,
+    TlsName,
     TtsName,
     configured,
+    listening,
 )
 from pipeline.commands.plain_help import PlainCommand, PlainGroup
 from tts_engine.errors import BadRequest, ConfigError, DuplexdError
@@ -37,6 +41,7 @@ _INTERRUPTED = 130
 MODULES: dict[str, tuple[str, str]] = {
     "talk": ("pipeline.commands.talk", "Talk to a running daemon from the terminal."),
     "models": ("pipeline.commands.models", "List, fetch and verify model files."),
+    "keys": ("pipeline.commands.keys", "Make, list and revoke API keys of the daemon."),
     "doctor": ("pipeline.commands.doctor", "Check this machine, the models and the servers."),
     "config": ("pipeline.commands.config", "Show the configuration in force."),
 }
@@ -89,8 +94,11 @@ def root(
         os.environ[DEBUG] = "1"
 
 
-@app.command(cls=PlainCommand, epilog="Example: run.py serve --set server.port=8081")
+@app.command(cls=PlainCommand, epilog="Example: run.py serve --host 0.0.0.0 --tls auto")
 def serve(
+    host: Host = None,
+    port: Port = None,
+    tls: TlsName = None,
     config: ConfigFile = None,
     sets: Sets = None,
     asr: AsrName = None,
@@ -99,6 +107,7 @@ def serve(
     engines: Engines = None,
 ) -> None:
     """Run the daemon until Ctrl-C; fetches the models that are missing."""
+    sets = [*listening(host=host, port=port, tls=tls), *(sets or ())]
     settings = configured(config, sets, asr=asr, llm=llm, tts=tts, engines=engines)
     from pipeline.commands import serve as command
 

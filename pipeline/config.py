@@ -80,7 +80,7 @@ ENVIRONMENT: Mapping[str, KeyPath] = {
 }
 
 _PROMPTS: tuple[KeyPath, ...] = (("prompts", "zh"), ("prompts", "en"))
-_PATHS: tuple[KeyPath, ...] = (*_PROMPTS, ("models", "dir"))
+_PATHS: tuple[KeyPath, ...] = (*_PROMPTS, ("models", "dir"), ("server", "keys_file"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -35,12 +35,13 @@ _WORDS = {
     "less_than_equal": "must be at most {le}",
     "string_too_short": "must not be empty",
     "too_short": "needs at least {min_length} item",
+    "string_pattern_mismatch": "must match {pattern}",
     "value_error": "{error}",
 }
 #: keys whose errors have a mend of their own
 _MENDS = {"llm.base_url": "Write it as http://host:port/v1."}
 #: errors after which what was found says nothing, or might be a secret
-_SILENT = {"value_error", "string_too_short", "too_short"}
+_SILENT = {"extra_forbidden", "missing", "value_error", "string_too_short", "too_short"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def problems_of(
         # A union puts the name of each alternative into the location: they are no keys.
         path = _existing(data, item["loc"])
         words.setdefault(path, []).append(_word(item, path, model))
-        if item["type"] in _SILENT or item["type"] == "extra_forbidden":
+        if item["type"] in _SILENT:
             silent.add(path)
     problems: list[Problem] = []
     for path, said in words.items():
@@ -148,6 +149,12 @@ def section_of(annotation: object) -> type[BaseModel] | None:
     return None
 
 
+def _below(annotation: object) -> type[BaseModel] | None:
+    """The model whose keys come next: of a field, of one that may be null, of a list's items."""
+    inner = section_of(annotation)
+    return inner or next((each for part in get_args(annotation) if (each := _below(part))), None)
+
+
 def _existing(data: object, loc: tuple[str | int, ...]) -> KeyPath:
     """The part of an error's location that leads through the data."""
     path: list[str | int] = []
@@ -166,6 +173,8 @@ def _word(item: ErrorDetails, path: KeyPath, model: type[BaseModel]) -> str:
     kind = item["type"]
     if kind == "extra_forbidden":
         return f"unknown key; {_nearest(path, model)}"
+    if kind == "missing":
+        return f"'{item['loc'][-1]}' is missing"
     if kind in _WORDS:
         context = item.get("ctx", {})
         plain = {
@@ -178,14 +187,14 @@ def _word(item: ErrorDetails, path: KeyPath, model: type[BaseModel]) -> str:
 
 def _nearest(path: KeyPath, model: type[BaseModel]) -> str:
     """Which key was probably meant."""
-    *parents, key = map(str, path)
+    key = str(path[-1])
     section: type[BaseModel] = model
-    for parent in parents:
-        inner = section_of(section.model_fields[parent].annotation)
-        section = inner or section
+    for parent in path[:-1]:
+        if isinstance(parent, str):
+            section = _below(section.model_fields[parent].annotation) or section
     siblings = [*section.model_fields]
     if close := get_close_matches(key, siblings, 1):
-        return f"did you mean {'.'.join([*parents, close[0]])}?"
+        return f"did you mean {dotted((*path[:-1], close[0]))}?"
     elsewhere = {name.rpartition(".")[2]: name for name in leaf_keys(model)}
     if close := get_close_matches(key, elsewhere, 1, 0.75):
         return f"did you mean {elsewhere[close[0]]}?"

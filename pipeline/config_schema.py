@@ -21,6 +21,9 @@ from pydantic import (
 )
 from pydantic.networks import HttpUrl
 
+from services.access.hosts import host_of
+from services.access.origins import origin_of
+from services.scripted.reply import parse_reply
 from services.scripted.spec import (
     PREFIX,
     AsrSpec,
@@ -64,6 +67,63 @@ class Server(Section):
         le=60,
         description="A client that does not take a message for so long is cut.",
     )
+    tls: str = Field(
+        default="off",
+        min_length=1,
+        description="off; auto: a certificate of its own, for this machine's addresses; "
+        "CERT,KEY: PEM files of yours.",
+    )
+    require_key: bool = Field(
+        default=False,
+        description="Ask for an API key on loopback too; beyond loopback one is always asked for.",
+    )
+    keys_file: Path | None = Field(
+        default=None,
+        strict=False,
+        description="Where the hashes of the API keys are kept, relative to the configuration "
+        "file; null is a file in the user's data folder.",
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="Further names that clients may call the daemon by, as behind a proxy. IP "
+        "addresses, localhost, this machine's name and `host` always do.",
+    )
+    allowed_origins: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="Web pages of other hosts that may connect, as https://app.example.com.",
+    )
+    requests_per_minute: int = Field(
+        default=600,
+        ge=0,
+        le=1_000_000,
+        description="Requests of one client address, where a key is asked for; 0 is no limit.",
+    )
+
+    @field_validator("tls")
+    @classmethod
+    def _tls(cls, value: str) -> str:
+        cert, comma, key = value.partition(",")
+        if value not in ("off", "auto") and not (cert.strip() and comma and key.strip()):
+            raise ValueError("must be off, auto, or two files: CERT,KEY")
+        return value
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if ":" in name or host_of(name) is None:
+                raise ValueError(f"{name!r} is no host name; write one like voice.example.com")
+        return value
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            if origin_of(origin) is None:
+                raise ValueError(f"{origin!r} is no origin; write one like https://app.example.com")
+        return value
 
 
 class Models(Section):
@@ -322,10 +382,102 @@ class Realtime(Section):
     )
 
 
+class Speech(Section):
+    """`POST /v1/audio/speech`: texts that are spoken outside conversations."""
+
+    parallel: int = Field(
+        default=4, ge=1, le=256, description="Requests at a time; further ones are refused (429)."
+    )
+    ahead_s: float = Field(
+        default=10.0,
+        ge=0.5,
+        le=600,
+        description="Speech made ahead of what the client has taken, at most, and the clause at "
+        "hand.",
+    )
+    stall_s: float = Field(
+        default=30.0,
+        ge=0.1,
+        le=3600,
+        description="A client that takes none of its audio for so long is cut.",
+    )
+
+
+class Persona(Section):
+    """Somebody the assistant can be."""
+
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$", description="Its name for programs.")
+    name: Sentence = Field(description="Its name for people.")
+    instructions: Sentence | None = Field(
+        default=None, description="The system prompt; null is that of `prompts`."
+    )
+
+
+_PERSONAS = (
+    Persona(id="everyday", name=Sentence(zh="日常助手", en="Everyday")),
+    Persona(
+        id="storyteller",
+        name=Sentence(zh="讲故事的人", en="Storyteller"),
+        instructions=Sentence(
+            zh="你是一位讲故事的人。用口语讲一个有画面感的小故事，每次三到五句，讲完问听众接下来想听什么。"
+            "不用列表，不用表情符号。",
+            en="You are a storyteller. Tell a small, vivid story in spoken words, three to five "
+            "sentences at a time, and end by asking what should happen next. No lists, no emoji.",
+        ),
+    ),
+    Persona(
+        id="english-coach",
+        name=Sentence(zh="英语口语教练", en="English coach"),
+        instructions=Sentence(
+            zh="You are a patient coach of spoken English for a Chinese speaker. Talk in simple "
+            "English, one or two sentences, and ask a question back. When you hear a mistake, say "
+            "the better sentence once, then go on. Explain in Chinese only when asked.",
+            en="You are a patient coach of spoken English. Talk in simple English, one or two "
+            "sentences, and ask a question back. When you hear a mistake, say the better sentence "
+            "once, then go on.",
+        ),
+    ),
+    Persona(
+        id="quiz-master",
+        name=Sentence(zh="答题主持人", en="Quiz master"),
+        instructions=Sentence(
+            zh="你是一位答题主持人。每次只问一道常识题，等对方回答，用一句话说对不对和为什么，报一下得分，"
+            "再问下一题。说话简短有趣。",
+            en="You are a quiz master. Ask one question of general knowledge at a time and wait. "
+            "Then say in one sentence whether the answer was right and why, tell the score, and "
+            "ask the next one. Be brief and playful.",
+        ),
+    ),
+)
+
+
+class Web(Section):
+    """The talk page."""
+
+    personas: tuple[Persona, ...] = Field(
+        default=_PERSONAS,
+        strict=False,
+        description="Who the assistant can be, the first unless another is chosen; each has an "
+        "`id`, a `name` and `instructions`, the last two in both languages.",
+    )
+
+    @field_validator("personas")
+    @classmethod
+    def _told_apart(cls, value: tuple[Persona, ...]) -> tuple[Persona, ...]:
+        if not value:
+            raise ValueError("needs at least one persona")
+        ids = [persona.id for persona in value]
+        for number, name in enumerate(ids):
+            if name in ids[:number]:
+                raise ValueError(f"two personas have the id {name}")
+        return value
+
+
 class Scripted(Section):
     """Fake engines with set delays, for tests and measurements.
 
-    In the texts `{session}` and `{turn}` are filled in, in replies also `{user}`, the last message.
+    In the texts `{session}` and `{turn}` are filled in, in replies also `{user}`, the last message,
+    and `{tool}`, the last output of a function.
     """
 
     spec: str = Field(
@@ -343,7 +495,9 @@ class Scripted(Section):
     replies: tuple[str, ...] = Field(
         default=(),
         strict=False,
-        description="What is answered, turn by turn, from the start again; empty for `echo`.",
+        description="What is answered, turn by turn, from the start again; empty for `echo`. "
+        'A function is called by `@call name {"argument": 1}`, what follows `@then` answers its '
+        "output; `@@call` is the word itself.",
     )
     echo: str = Field(default="你说的是：{user}", description="The answer without `replies`.")
     chars_per_second: float = Field(
@@ -367,6 +521,13 @@ class Scripted(Section):
             echo=self.echo,
             chars_per_second=self.chars_per_second,
         )
+
+    @field_validator("replies", "echo")
+    @classmethod
+    def _is_reply(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for reply in (value,) if isinstance(value, str) else value:
+            parse_reply(reply)
+        return value
 
     @field_validator("spec")
     @classmethod
@@ -421,6 +582,8 @@ class Config(Section):
     prompts: Prompts = Prompts()
     tts: Tts = Tts()
     realtime: Realtime = Realtime()
+    speech: Speech = Speech()
+    web: Web = Web()
     scripted: Scripted = Scripted()
     messages: Messages = Messages()
     log: Log = Log()

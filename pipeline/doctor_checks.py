@@ -1,96 +1,25 @@
 """What `doctor` makes of the facts it found: pure, one function a concern.
 
-Facts are gathered by `pipeline.doctor_facts`.
+Facts are gathered by `pipeline.doctor_facts`; `pipeline.doctor_access` judges how clients get in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterator
 
 from pipeline.budget import ThreadBudget
 from pipeline.config_schema import Config
+from pipeline.doctor_access import address, certificate, keys, microphone
+from pipeline.doctor_types import Check, Facts, LlmFact, ModelFact
 from pipeline.needs import MEMORY, local_model
-
-Status = Literal["ok", "warn", "fail", "skip"]
-ModelStatus = Literal["present", "unverified", "corrupt", "missing"]
 
 #: resident memory of the daemon itself, bytes
 _BASE_MEMORY = 300 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One line of the report.
-
-    Parameters:
-        name: what was looked at.
-        status: "warn" works, though not well; "fail" does not work; "skip" was not looked at.
-        detail: what was found.
-        fix: what to do about it; empty when all is well.
-    """
-
-    name: str
-    status: Status
-    detail: str
-    fix: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFact:
-    """A model that the configuration needs: its state in the store, and its size in bytes."""
-
-    status: ModelStatus
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LlmFact:
-    """What the LLM's server answered.
-
-    Parameters:
-        url: where it was asked.
-        status: HTTP status, or None when there was no answer.
-        error: why there was none.
-        models: names that it lists.
-    """
-
-    url: str
-    status: int | None = None
-    error: str = ""
-    models: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What was found on this machine.
-
-    Parameters:
-        python: version of the interpreter.
-        cores: usable by this process.
-        memory_free: bytes that can still be had.
-        models: those that the configuration needs.
-        models_error: why the model store could not be read; empty if it could.
-        models_root: where models are kept.
-        fetch_options: what `models fetch` needs to bring them there, see `services.models`.
-        disk_free: bytes free there.
-        port: "free", "duplexd" (a running daemon has it), or why it cannot be listened on.
-        llm: the LLM's server, when one is asked.
-        gpu: name and memory of the graphics card, or empty.
-    """
-
-    python: tuple[int, int, int]
-    cores: int
-    memory_free: int
-    models: Mapping[str, ModelFact] = field(default_factory=dict[str, ModelFact])
-    models_error: str = ""
-    models_root: str = ""
-    fetch_options: str = ""
-    disk_free: int = 0
-    port: str = "free"
-    llm: LlmFact | None = None
-    gpu: str = ""
+#: installs a package anew, as the lock has it
+_REINSTALL = (
+    ".venv/bin/uv pip install --python .venv/bin/python --reinstall-package {} --require-hashes "
+    "-r configs/locks/default.txt"
+)
 
 
 def judge(config: Config, facts: Facts) -> list[Check]:
@@ -102,25 +31,54 @@ def judge(config: Config, facts: Facts) -> list[Check]:
         _memory(facts),
         *_models(config, facts),
         _disk(facts),
+        _codecs(facts),
         _llm(config, facts),
         _port(config, facts),
+        microphone(config.server, facts),
+        keys(config.server, facts.keys),
+        certificate(config.server, facts),
         _gpu(facts),
     ]
 
 
 def judge_machine(facts: Facts) -> list[Check]:
     """The part of the report that needs no configuration, for when that is wrong."""
-    skipped = "threads, memory, models, disk, llm and port wait for a right configuration"
+    skipped = (
+        "threads, memory, models, disk, llm, port, microphone, keys and certificate wait for a "
+        "right configuration"
+    )
     return [
         _python(facts),
         _cores(facts),
+        _codecs(facts),
         _gpu(facts),
         Check(name="others", status="skip", detail=skipped),
     ]
 
 
 def _gpu(facts: Facts) -> Check:
-    return Check(name="gpu", status="ok", detail=facts.gpu or "none found; none is needed")
+    """Nothing needs one, so that nothing about it is wrong."""
+    gpu = facts.gpu
+    found = ", ".join(filter(None, (gpu.name, gpu.memory, gpu.driver and f"driver {gpu.driver}")))
+    if not found:
+        found = f"none found{gpu.error and f' ({gpu.error})'}; none is needed"
+    torch = f"torch {gpu.torch}" if gpu.torch else "torch is not installed; none is needed"
+    return Check(name="gpu", status="ok", detail=f"{found}; {torch}" if gpu.name else found)
+
+
+def _codecs(facts: Facts) -> Check:
+    codecs = facts.codecs
+    fix = f"Run `{_REINSTALL.format('av')}`."
+    if codecs.error:
+        detail = f"PyAV cannot be loaded: {codecs.error}"
+        return Check(name="codecs", status="fail", detail=detail, fix=fix)
+    if codecs.missing:
+        detail = (
+            f"PyAV {codecs.version} has no {' and no '.join(codecs.missing)}: /v1/audio/speech "
+            "cannot give these formats"
+        )
+        return Check(name="codecs", status="warn", detail=detail, fix=fix)
+    return Check(name="codecs", status="ok", detail=f"opus and mp3, by PyAV {codecs.version}")
 
 
 def _python(facts: Facts) -> Check:
@@ -279,7 +237,7 @@ def _llm_server(config: Config, fact: LlmFact) -> Check:
 
 
 def _port(config: Config, facts: Facts) -> Check:
-    where = f"{config.server.host}:{config.server.port}"
+    where = address(config.server.host, config.server.port)
     if facts.port == "free":
         return Check(name="port", status="ok", detail=f"{where} is free")
     if facts.port == "duplexd":

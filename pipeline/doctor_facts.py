@@ -1,34 +1,66 @@
-"""Gathers what `doctor` judges: looks at the machine, the model store, the port, the LLM server."""
+"""Gathers what `doctor` judges: looks at the machine, the model store, the port, the LLM server.
+
+Whatever waits for others has a time limit.
+"""
 
 from __future__ import annotations
 
 import errno
+import importlib.metadata
+import importlib.util
+import re
 import shutil
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import psutil
 
+from pipeline.access import environment_key, key_file, key_required, tls_of
 from pipeline.budget import available_cores
 from pipeline.cgroup import memory_left
-from pipeline.config_schema import Config
-from pipeline.doctor_checks import Facts, LlmFact, ModelFact
+from pipeline.config_schema import Config, Server
+from pipeline.doctor_types import (
+    CertificateFact,
+    CodecsFact,
+    Facts,
+    GpuFact,
+    KeysFact,
+    LlmFact,
+    ModelFact,
+)
 from pipeline.needs import needed_models
 from pipeline.store import models_root, open_store
+from services.access.addresses import own_addresses
+from services.access.hosts import own_names
+from services.access.refusals import CHALLENGE
 from services.models import fetch_options
-from tts_engine.errors import ConfigError
+from tts_engine.errors import ConfigError, DuplexdError
 
+_T = TypeVar("_T")
+#: of a step, as a connection or an answer
 _TIMEOUT_S = 5.0
+#: of everything that is looked at: names, and servers that answer byte by byte, have no other
+_LIMIT_S = 15.0
 _OPENAI = "https://api.openai.com/v1"
+#: what /v1/audio/speech encodes with
+_ENCODERS = ("libopus", "libmp3lame")
 
 
 def gather(config: Config) -> Facts:
-    """Looks at everything; a server that does not answer costs at most a few seconds."""
-    root = models_root(config)
+    """Looks at everything; what does not answer costs at most some seconds.
+
+    The certificate of `server.tls` auto is made, as `serve` would.
+    """
+    server, root = config.server, models_root(config)
+    port = _begin(lambda: port_state(server.host, server.port))
+    llm = _begin(lambda: llm_fact(config)) if config.llm.engine == "openai" else None
     cores = available_cores()
     models, error = model_facts(config, cores=cores)
     free = psutil.virtual_memory().available
@@ -41,10 +73,38 @@ def gather(config: Config) -> Facts:
         models_root=str(root),
         fetch_options=fetch_options(root),
         disk_free=disk_free(root),
-        port=port_state(config.server.host, config.server.port),
-        llm=llm_fact(config) if config.llm.engine == "openai" else None,
-        gpu=gpu_name(),
+        codecs=codecs_fact(),
+        gpu=gpu_fact(),
+        addresses=tuple(own_addresses()),
+        names=own_names(
+            hostname=socket.gethostname(), host=server.host, allowed=server.allowed_hosts
+        ),
+        keys=keys_fact(server),
+        certificate=certificate_fact(server),
+        port=_end(port, f"whether it is free could not be found out in {_LIMIT_S:g} s"),
+        llm=llm and _end(llm, LlmFact(url=_shown(config), error=f"not within {_LIMIT_S:g} s")),
     )
+
+
+def _begin(look: Callable[[], _T]) -> Future[_T]:
+    """Looks in a thread of its own, which nobody waits for at the end of the process."""
+    future: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(look())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True, name="doctor").start()
+    return future
+
+
+def _end(future: Future[_T], otherwise: _T) -> _T:
+    try:
+        return future.result(_LIMIT_S)
+    except TimeoutError:
+        return otherwise
 
 
 def model_facts(
@@ -89,22 +149,28 @@ def port_state(host: str, port: int) -> str:
 
 
 def is_duplexd(host: str, port: int, *, timeout_s: float = _TIMEOUT_S) -> bool:
-    """Whether what listens there says that it is a duplexd."""
+    """Whether what listens there says that it is a duplexd, with or without TLS."""
     target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    url = f"http://[{target}]:{port}" if ":" in target else f"http://{target}:{port}"
+    address = f"[{target}]:{port}" if ":" in target else f"{target}:{port}"
+    # Its certificate is not checked: nothing secret is sent. Proxies are for the world outside.
+    with httpx.Client(timeout=timeout_s, trust_env=False, verify=False) as client:
+        return any(_says_so(client, f"{scheme}://{address}") for scheme in ("http", "https"))
+
+
+def _says_so(client: httpx.Client, url: str) -> bool:
     try:
-        # The environment's proxies are for the world outside.
-        with httpx.Client(timeout=timeout_s, trust_env=False) as client:
-            response = client.get(f"{url}/healthz")
+        response = client.get(f"{url}/healthz")
     except (httpx.HTTPError, httpx.InvalidURL):
         return False
+    if response.status_code == 401:  # it wants a key, and says whose
+        return response.headers.get("WWW-Authenticate") == CHALLENGE
     return response.status_code == 200 and "duplexd" in response.text
 
 
 def llm_fact(config: Config) -> LlmFact:
     """Asks the LLM's server for its models."""
     url = (config.llm.base_url or _OPENAI).rstrip("/")
-    shown = (config.llm.shown_url or _OPENAI).rstrip("/")
+    shown = _shown(config)
     key = config.llm.api_key
     headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
     try:
@@ -123,17 +189,88 @@ def _listed(response: httpx.Response) -> tuple[str, ...]:
         return ()
 
 
-def gpu_name() -> str:
-    """The first NVIDIA card and its memory, or empty."""
+def _shown(config: Config) -> str:
+    return (config.llm.shown_url or _OPENAI).rstrip("/")
+
+
+def keys_fact(server: Server) -> KeysFact:
+    """The daemon's API keys; none is read, only their number."""
+    required, file = key_required(server), key_file(server)
+    try:
+        # Where none is asked for, the environment's may be meant for another daemon.
+        environment = required and environment_key() is not None
+        count = len(file.read())
+    except DuplexdError as error:
+        return KeysFact(required=required, error=error.message, fix=error.mend)
+    return KeysFact(required=required, count=count, file=str(file.path), environment=environment)
+
+
+def certificate_fact(server: Server) -> CertificateFact | None:
+    """The certificate that the daemon would show; None without TLS."""
+    try:
+        tls = tls_of(server)
+    except DuplexdError as error:
+        return CertificateFact(error=error.message, fix=error.mend)
+    if tls is None:
+        return None
+    from cryptography import x509
+
+    shown = x509.load_pem_x509_certificates(tls.certificate.read_bytes())[0]
+    try:
+        covered = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        covered = x509.SubjectAlternativeName([])
+    return CertificateFact(
+        file=str(tls.certificate),
+        ends=shown.not_valid_after_utc,
+        names=tuple(covered.get_values_for_type(x509.DNSName)),
+        addresses=tuple(map(str, covered.get_values_for_type(x509.IPAddress))),
+    )
+
+
+def codecs_fact() -> CodecsFact:
+    """What PyAV can encode; it carries its codecs with it."""
+    try:
+        import av
+    except (ImportError, OSError) as error:
+        return CodecsFact(error=str(error))
+    missing = tuple(name for name in _ENCODERS if name not in av.codecs_available)
+    return CodecsFact(version=av.__version__, missing=missing)
+
+
+def gpu_fact() -> GpuFact:
+    """The first NVIDIA card, as its driver tells, and torch, without loading it."""
+    torch = torch_version()
     program = shutil.which("nvidia-smi")
     if program is None:
-        return ""
-    query = [program, "--query-gpu=name,memory.total", "--format=csv,noheader"]
+        return GpuFact(torch=torch)
+    query = [program, "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(
             query, capture_output=True, text=True, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return GpuFact(error=f"nvidia-smi: {error}", torch=torch)
+    first = next(iter(done.stdout.splitlines()), "").strip()
+    if done.returncode or not first:
+        return GpuFact(error=f"nvidia-smi: {first or done.stderr.strip()}", torch=torch)
+    name, memory, driver, *_ = (*first.split(", "), "", "")
+    return GpuFact(name=name, memory=memory, driver=driver, torch=torch)
+
+
+def torch_version() -> str:
+    """Version of torch, and of the CUDA that it brings; empty where it is not installed."""
+    if importlib.util.find_spec("torch") is None:
         return ""
-    lines = done.stdout.splitlines() if done.returncode == 0 else []
-    return lines[0].strip() if lines else ""
+    try:
+        version = importlib.metadata.version("torch")
+        needed = importlib.metadata.requires("torch") or []
+    except importlib.metadata.PackageNotFoundError:
+        return "of unknown version"
+    runtimes = (re.match(r"nvidia-cuda-runtime[\w-]*", each) for each in needed)
+    for runtime in filter(None, runtimes):
+        try:
+            return f"{version} with CUDA {importlib.metadata.version(runtime[0])}"
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return version

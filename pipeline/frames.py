@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pipecat.frames.frames import ControlFrame, SystemFrame
@@ -22,12 +23,12 @@ class TurnCommitFrame(ControlFrame):
     Parameters:
         revision: of the answer; 0 writes the turn to the context without answering.
         language: of the turn.
-        instructions: for this answer alone.
+        turn: names it in the context.
     """
 
     revision: int = 0
     language: str = ""
-    instructions: str = ""
+    turn: int = 0
     interruptible: bool = field(default=False, init=False)
 
 
@@ -38,26 +39,20 @@ class AnswerFrame(ControlFrame):
     Parameters:
         revision: of the answer.
         language: of the turn that was answered last.
-        instructions: for this answer alone.
     """
 
     revision: int = 0
     language: str = ""
-    instructions: str = ""
     interruptible: bool = field(default=False, init=False)
 
 
 @dataclass
-class HeardTextFrame(SystemFrame):
-    """The whole text heard so far of the open answer.
-
-    A system frame, so that it stays in order with the interruption or the end that follows it;
-    the whole prefix, so that a lost or repeated one does no harm.
+class ContextEditFrame(ControlFrame):
+    """The client changes the context: a frame, so that it keeps its place among the turns.
 
     Parameters:
-        revision: of the answer.
-        text: raw text, as the LLM wrote it.
+        edit: makes the change.
     """
 
-    revision: int = 0
-    text: str = ""
+    edit: Callable[[], None] = lambda: None
+    interruptible: bool = field(default=False, init=False)

@@ -27,6 +27,8 @@ class SpokenText:
 
     def __init__(self) -> None:
         self._clauses: list[_Spoken] = []
+        self._tail = ""
+        self._tail_ms = 0.0
 
     def begin(self, clause: Clause, *, at_ms: float) -> None:
         """The audio of `clause` starts at `at_ms`."""
@@ -38,6 +40,10 @@ class SpokenText:
         for mark in marks:
             spoken.ends_ms.append(spoken.starts_ms + mark.sample * 1000 / sample_rate)
             spoken.chars.append(mark.chars)
+
+    def finish(self, tail: str, *, at_ms: float) -> None:
+        """The audio ends at `at_ms`; `tail` is raw text that follows and has no voice."""
+        self._tail, self._tail_ms = tail, at_ms
 
     def heard(self, played_ms: float) -> str:
         """The raw text that was heard once `played_ms` of the audio were played.
@@ -52,4 +58,6 @@ class SpokenText:
             count = bisect_right(spoken.ends_ms, played_ms)
             if count:
                 parts.append(spoken.clause.heard(spoken.chars[count - 1]))
+        if played_ms >= self._tail_ms:
+            parts.append(self._tail)
         return "".join(parts)

@@ -1,27 +1,54 @@
-"""What `/metrics` shows: counted once, by the definitions of `pipeline.latency`."""
+"""What `/metrics` shows: counted once, by the definitions of `pipeline.latency`.
+
+docs/metrics.md explains each to whoever reads them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import platform
 import time
+from typing import get_args
 
 from loguru import logger
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 
 from pipeline.latency import BUCKETS_S, PARTS, TurnReport
+from pipeline.version import version
+from services.audio_api.context import SpeechOutcome
+from services.face import Outcome
 from tts_engine.engine import EngineStats
 from tts_engine.errors import DuplexdError
 
 #: how often the event loop's lag is sampled, seconds
 LAG_EVERY_S = 0.5
 _LAG_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+_WAIT_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Metrics:
-    """The daemon's accounts; implements `pipeline.driver.Accounts`."""
+    """The daemon's accounts.
+
+    Implements `pipeline.answers.Accounts` and `services.audio_api.context.SpeechAccounts`.
+    """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        build = Gauge(
+            "duplexd_build_info",
+            "Always 1; what runs is in the labels",
+            ["version", "python"],
+            registry=self.registry,
+        )
+        build.labels(version(), platform.python_version()).set(1)
         self._turns = Counter(
             "duplexd_turns", "Turns by outcome", ["outcome"], registry=self.registry
         )
@@ -35,6 +62,13 @@ class Metrics:
             "duplexd_v2v_part_seconds",
             "Parts of voice to voice along the critical path",
             ["part"],
+            buckets=BUCKETS_S,
+            registry=self.registry,
+        )
+        self._work = Histogram(
+            "duplexd_work_seconds",
+            "Work of a turn wherever it lay, which overlaps and is not in the sum",
+            ["work"],
             buckets=BUCKETS_S,
             registry=self.registry,
         )
@@ -54,17 +88,35 @@ class Metrics:
         self._depth = Gauge(
             "duplexd_engine_queue", "Jobs waiting or running", ["engine"], registry=self.registry
         )
-        self._waited = Gauge(
+        self._waited = Histogram(
             "duplexd_engine_wait_seconds",
-            "How long the job that started last had waited",
+            "How long a job waited for its engine",
             ["engine"],
+            buckets=_WAIT_BUCKETS_S,
             registry=self.registry,
         )
+        self._speech = Counter(
+            "duplexd_speech_requests",
+            "Requests to speak a text by outcome",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self._first_byte = Histogram(
+            "duplexd_speech_first_byte_seconds",
+            "A request to speak a text is whole, to its first audio on the socket",
+            buckets=BUCKETS_S,
+            registry=self.registry,
+        )
+        # Known before they happen: a rate has to see the step from 0 to 1.
+        for outcome in get_args(Outcome):
+            self._turns.labels(outcome)
+        for outcome in get_args(SpeechOutcome):
+            self._speech.labels(outcome)
 
     def watch(self, engine: str, stats: EngineStats) -> None:
         """Shows an engine's queue; read when the page is asked for."""
         self._depth.labels(engine).set_function(lambda: stats.depth)
-        self._waited.labels(engine).set_function(lambda: stats.waited_s)
+        stats.on_wait = self._waited.labels(engine).observe
 
     def turn(self, session: str, report: TurnReport) -> None:
         """Counts a finished turn and writes its one log line."""
@@ -76,6 +128,8 @@ class Metrics:
             self._v2v.observe(v2v_ms / 1e3)
             for part, ms in report.parts_ms.items():
                 self._parts.labels(part).observe(ms / 1e3)
+            for work, ms in report.work_ms.items():
+                self._work.labels(work).observe(ms / 1e3)
         parts = " ".join(f"{p}={report.parts_ms[p]:.0f}" for p in PARTS if p in report.parts_ms)
         logger.info(
             "{} turn {} {}: v2v_server={} ms {} | {!r} -> {!r}",
@@ -96,6 +150,14 @@ class Metrics:
         """Counts a failure and writes its one log line."""
         self.count(error)
         logger.warning("{} {}: {}", session, error.code, error)
+
+    def speech(self, outcome: SpeechOutcome) -> None:
+        """Counts a request to speak a text, which its face has logged."""
+        self._speech.labels(outcome).inc()
+
+    def speech_began(self, first_byte_s: float) -> None:
+        """Notes how long a client waited for the first audio of its text."""
+        self._first_byte.observe(first_byte_s)
 
     async def watch_loop(self) -> None:
         """Samples the event loop's lag until cancelled."""

@@ -33,7 +33,7 @@ from pipecat.frames.frames import (
 )
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 
-from pipeline.frames import HeardTextFrame, TurnCommitFrame
+from pipeline.frames import TurnCommitFrame
 from pipeline.heard import SpokenText
 from pipeline.latency import first_sound
 from pipeline.pacing import PlaybackClock
@@ -45,6 +45,8 @@ from tts_engine.text.clause import Clause
 
 #: how long before the client runs dry less than a frame is sent, seconds
 LAST_CALL_S = 0.010
+#: answers whose text is kept beside their audio, for a client's late word on what was heard
+KEPT_ANSWERS = 32
 
 
 class MouthEvents(Protocol):
@@ -54,7 +56,7 @@ class MouthEvents(Protocol):
         """A latency stamp."""
         ...
 
-    async def on_played(self, revision: int, heard: str, *, underruns: int) -> None:
+    def on_played(self, revision: int, heard: str, *, underruns: int) -> None:
         """The answer was played to its end."""
         ...
 
@@ -67,10 +69,8 @@ class MouthEvents(Protocol):
 class Heard:
     """How far an answer got when it was stopped."""
 
-    revision: int
     text: str
     played_ms: float
-    speaking: bool
     underruns: int
 
 
@@ -106,8 +106,8 @@ class Mouth(FrameProcessor):
         self._made_revision = 0
         self._made_ms = 0.0
         self._answer: _Answer | None = None
-        self._last: tuple[int, SpokenText] | None = None
-        self._heard: Heard | None = None
+        self._spoken: dict[int, SpokenText] = {}
+        self._was_speaking = False  # an answer was stopped aloud, and pipecat is not told yet
         self._sleeper: asyncio.Future[None] | None = None
         self._playing: asyncio.Future[None] | None = None
         self._pacer: asyncio.Task[None] | None = None
@@ -128,17 +128,14 @@ class Mouth(FrameProcessor):
         self._drop_dead()
         if answer is None:
             return None
-        self._heard = self._measure(answer)
-        self._last = (answer.revision, answer.text)
+        self._was_speaking = answer.speaking
         self.wake()
-        return self._heard
+        return self._measure(answer)
 
     def heard_at(self, revision: int, played_ms: float) -> str | None:
-        """What was heard of the last or current answer at a position, None if it is another's."""
-        for known in (self._answer and (self._answer.revision, self._answer.text), self._last):
-            if known and known[0] == revision:
-                return known[1].heard(played_ms)
-        return None
+        """What was heard at a position of one of the last answers, None if it is another's."""
+        spoken = self._spoken.get(revision)
+        return spoken.heard(played_ms) if spoken is not None else None
 
     def made(self, revision: int, length_ms: float) -> None:
         """Synthesis has made audio that may still be on its way here."""
@@ -174,7 +171,7 @@ class Mouth(FrameProcessor):
             await self._interrupted()
             await self.push_frame(frame, direction)
         elif isinstance(frame, CancelFrame | EndFrame):
-            await self._ended()
+            await self._stop_pacing()
             await self.push_frame(frame, direction)
         elif isinstance(frame, SystemFrame):
             await self.push_frame(frame, direction)
@@ -189,29 +186,20 @@ class Mouth(FrameProcessor):
     async def cleanup(self) -> None:
         """Ends the pacer."""
         await super().cleanup()
-        if self._pacer is not None:
-            await self.cancel_task(self._pacer)
-            self._pacer = None
+        await self._stop_pacing()
 
     def _put(self, frame: Frame) -> None:
         self._queue.append((frame.metadata.get(REVISION, 0), frame))
         self.wake()
 
     async def _interrupted(self) -> None:
-        """Writes down what was heard before the interruption goes on to the context."""
-        heard = self._heard
-        if heard is None and self._answer is not None:
-            heard = self.stop()
-        self._heard = None
+        """Tells pipecat that the voice has stopped: the driver stopped it before this."""
         self._drop_dead()
-        if heard is not None:
-            await self._close(heard.revision, heard.text, speaking=heard.speaking)
+        speaking, self._was_speaking = self._was_speaking, False
+        if speaking:
+            await self.broadcast_frame(BotStoppedSpeakingFrame)
 
-    async def _ended(self) -> None:
-        """The conversation ends: the context gets what was heard until now."""
-        heard = self._heard or self.stop()
-        if heard is not None:
-            await self.push_frame(HeardTextFrame(revision=heard.revision, text=heard.text))
+    async def _stop_pacing(self) -> None:
         if self._pacer is not None:
             await self.cancel_task(self._pacer)
             self._pacer = None
@@ -269,7 +257,10 @@ class Mouth(FrameProcessor):
 
     def _current(self, revision: int) -> _Answer:
         if self._answer is None or self._answer.revision != revision:
-            self._answer = _Answer(revision, PlaybackClock(self._profile))
+            self._answer = answer = _Answer(revision, PlaybackClock(self._profile))
+            self._spoken[revision] = answer.text
+            if len(self._spoken) > KEPT_ANSWERS:
+                del self._spoken[next(iter(self._spoken))]
         return self._answer
 
     async def _show(self, revision: int, frame: AggregatedTextFrame) -> None:
@@ -334,28 +325,23 @@ class Mouth(FrameProcessor):
         until = answer.clock.ends() + self._profile.stop_margin_ms / 1000
         while self._board.alive(revision) and time.monotonic() < until:
             await self._sleep(until)
+        tail: str = frame.metadata.get(TAIL, "")
+        if tail and self._board.alive(revision):
+            await self._sink.text(revision, tail)
         if not self._board.alive(revision):
             return
         self._answer = None
-        self._last = (revision, answer.text)
-        tail: str = frame.metadata.get(TAIL, "")
-        if tail:
-            await self._sink.text(revision, tail)
-        heard = answer.text.heard(float("inf")) + tail
-        await self._close(revision, heard, speaking=answer.speaking)
-        await self.push_frame(frame)
-        await self._events.on_played(revision, heard, underruns=answer.clock.underruns)
-
-    async def _close(self, revision: int, heard: str, *, speaking: bool) -> None:
-        await self.push_frame(HeardTextFrame(revision=revision, text=heard))
-        if speaking:
+        answer.text.finish(tail, at_ms=answer.taken_ms)
+        heard = answer.text.heard(float("inf"))
+        self._events.on_played(revision, heard, underruns=answer.clock.underruns)
+        if answer.speaking:
             await self.broadcast_frame(BotStoppedSpeakingFrame)
+        await self.push_frame(frame)
 
     # --- measures ----------------------------------------------------------------------------
     def _measure(self, answer: _Answer) -> Heard:
         played = answer.clock.played_ms(time.monotonic())
-        text = answer.text.heard(played)
-        return Heard(answer.revision, text, played, answer.speaking, answer.clock.underruns)
+        return Heard(answer.text.heard(played), played, answer.clock.underruns)
 
     def _find_sound(self, answer: _Answer) -> None:
         """Finds the first audible sample of the answer, once."""

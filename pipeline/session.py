@@ -1,6 +1,6 @@
 """One conversation: one pipecat pipeline and worker, on engines that all conversations share.
 
-        ear -> turn aggregator -> answer -> clauses -> voice -> mouth -> heard aggregator
+        ear -> turn aggregator -> answer -> clauses -> voice -> mouth
 
 There is no runner: it keeps every finished session for good. The worker runs inside the
 connection's handler, which ends it.
@@ -9,9 +9,7 @@ connection's handler, which ends it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
 from loguru import logger
 from openai import AsyncOpenAI
@@ -21,21 +19,31 @@ from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.utils.asyncio.task_manager import TaskManager
 from pipecat.workers.base_worker import WorkerParams
 
-from pipeline.aggregators import HeardAggregator, TurnAggregator
-from pipeline.driver import Accounts, TurnDriver
-from pipeline.ear import Ear, EarSettings
+from pipeline.aggregators import PipelineEnd, TurnAggregator
+from pipeline.answers import Accounts, Answers
+from pipeline.context_book import ContextBook
+from pipeline.driver import TurnDriver
+from pipeline.ear import Ear
+from pipeline.effects import Effects
 from pipeline.mouth import Mouth
-from pipeline.turns.events import CancelRequested, Cleared, ManualCommit, RespondRequested
-from pipeline.turns.state import TurnSettings
+from pipeline.options import (
+    SessionSettings,
+    check_answer,
+    check_options,
+    plan_answer,
+    turn_settings,
+)
+from pipeline.turns.events import Cleared, ManualCommit
+from services.answer import AnswerPlan, AnswerPlans
 from services.asr.base import AsrEngine
-from services.face import SessionOptions, Sink
-from services.llm.service import AnswerService, AnswerSettings
+from services.face import AnswerOptions, SessionOptions, Sink
+from services.items import ContextItem
+from services.llm.service import AnswerService
 from services.revision import RevisionBoard
 from services.tts.clauses import ClauseProcessor
 from services.tts.service import VoiceService
 from services.vad.base import SAMPLE_RATE, VadEngine
 from tts_engine.engine import SpeechEngine
-from tts_engine.errors import BadRequest, UnknownVoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,31 +54,6 @@ class Engines:
     asr: AsrEngine
     llm: AsyncOpenAI
     voice: SpeechEngine
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionSettings:
-    """What every conversation starts with.
-
-    Parameters:
-        turns: how turns are decided.
-        ear: how the ear listens.
-        answers: how answers are asked for.
-        apologies: what is said when a turn was not understood, by language.
-        voice: name of the voice.
-        speed: pace of the voice.
-        ahead_s: most audio that is made ahead of the play head.
-        clause_timeout_s: longest wait for a chunk of the voice.
-    """
-
-    turns: TurnSettings
-    ear: EarSettings
-    answers: AnswerSettings
-    apologies: Mapping[str, str]
-    voice: str | None = None
-    speed: float = 1.0
-    ahead_s: float = 4.0
-    clause_timeout_s: float = 20.0
 
 
 class Session:
@@ -86,21 +69,35 @@ class Session:
         options: SessionOptions,
         accounts: Accounts,
     ) -> None:
+        check_options(options, engines.voice)
         self.id = name
         self._engines = engines
         self._settings = settings
-        check_options(options, engines.voice)
+        self._options = options  # as the audio that was dealt with has them
+        self._latest = options  # as the client has them
         self._closing: asyncio.Task[None] | None = None
         self.context = LLMContext()
-        board = RevisionBoard()
-        self.driver = TurnDriver(
+        board, plans, book = RevisionBoard(), AnswerPlans(), ContextBook(self.context.messages)
+        self._effects = Effects(session=name, on_gone=self.close)
+        answers = Answers(
             session=name,
             sink=sink,
             board=board,
-            settings=_turn_settings(settings.turns, options),
+            plans=plans,
+            book=book,
+            effects=self._effects,
+            accounts=accounts,
+        )
+        self.driver = TurnDriver(
+            session=name,
+            sink=sink,
+            answers=answers,
+            book=book,
+            effects=self._effects,
+            settings=settings.turns,
+            plan=self._plan,
             accounts=accounts,
             apologies=settings.apologies,
-            on_gone=self.close,
         )
         self.ear = Ear(
             vad=engines.vad,
@@ -110,32 +107,38 @@ class Session:
             on_event=self.driver.handle,
             on_partial=self.driver.partial,
         )
-        self.mouth = Mouth(sink=sink, board=board, events=self.driver, ahead_s=settings.ahead_s)
-        self._answers = AnswerService(
-            client=engines.llm, settings=settings.answers, board=board, events=self.driver
+        self.mouth = Mouth(sink=sink, board=board, events=answers, ahead_s=settings.ahead_s)
+        self._effects.attach(self.ear)
+        answers.attach(mouth=self.mouth, on_event=self.driver.handle)
+        self.driver.attach(self.ear)
+        self._apply(options)
+        llm = AnswerService(
+            client=engines.llm,
+            settings=settings.answers,
+            board=board,
+            plans=plans,
+            events=answers,
         )
-        self._voice = VoiceService(
+        voice = VoiceService(
             engine=engines.voice,
             board=board,
+            plans=plans,
             ahead=self.mouth,
-            events=self.driver,
+            events=answers,
             clause_timeout_s=settings.clause_timeout_s,
         )
-        heard = HeardAggregator(
-            self.context, on_started=self.driver.started, on_settled=self.driver.settled
-        )
-        self._apply(options)
-        self.driver.attach(ear=self.ear, mouth=self.mouth, heard=heard)
         self._worker = PipelineWorker(
             Pipeline(
                 [
                     self.ear,
-                    TurnAggregator(self.context),
-                    self._answers,
-                    ClauseProcessor(events=self.driver),
-                    self._voice,
+                    TurnAggregator(self.context, book),
+                    llm,
+                    ClauseProcessor(events=answers, plans=plans),
+                    voice,
                     self.mouth,
-                    heard,
+                    PipelineEnd(
+                        on_started=self._effects.started, on_interrupted=self._effects.settled
+                    ),
                 ]
             ),
             params=PipelineParams(
@@ -153,7 +156,7 @@ class Session:
     async def run(self) -> None:
         """Runs the pipeline until `close`, and leaves nothing behind."""
         loop = asyncio.get_running_loop()
-        effects = asyncio.create_task(self.driver.run(), name=f"effects {self.id}")
+        effects = asyncio.create_task(self._effects.run(), name=f"effects {self.id}")
         try:
             await self._worker.run(WorkerParams(task_manager=TaskManager(loop=loop)))
         finally:
@@ -177,18 +180,24 @@ class Session:
         """The client withdraws the open turn."""
         self.ear.after(lambda: self.driver.handle(Cleared()))
 
-    def add_text(self, role: Literal["user", "assistant", "system"], text: str) -> None:
-        """Adds a message to the context."""
-        self.ear.after(lambda: self.driver.add_text(role, text))
+    def add(self, ref: str, item: ContextItem, *, after: str | None = None) -> None:
+        """Adds an item to the context, see `Conversation`."""
+        self.ear.after(lambda: self.driver.add(ref, item, after=after))
 
-    def respond(self, *, instructions: str | None = None) -> None:
-        """Answers from the context as it is."""
-        event = RespondRequested(instructions or "")
-        self.ear.after(lambda: self.driver.handle(event))
+    def remove(self, ref: str) -> None:
+        """Takes an item out of the context, see `Conversation`."""
+        self.ear.after(lambda: self.driver.remove(ref))
+
+    def respond(self, options: AnswerOptions | None = None) -> None:
+        """Answers from the context as it is, see `Conversation`."""
+        options = options or AnswerOptions()
+        check_answer(options, self._latest, self._engines.voice)
+        number = self.driver.ask(options)
+        self.ear.after(lambda: self.driver.respond(number))
 
     def cancel(self) -> None:
-        """Stops the current answer."""
-        self.driver.handle(CancelRequested())
+        """Stops the current answer, see `Conversation`."""
+        self.driver.cancel()
 
     def heard_until(self, revision: int, audio_ms: int) -> None:
         """The client's own report of its play head."""
@@ -197,9 +206,8 @@ class Session:
     def update(self, options: SessionOptions) -> None:
         """Changes the options from the next turn on."""
         check_options(options, self._engines.voice)
-        self._apply(options)
-        turns = _turn_settings(self._settings.turns, options)
-        self.ear.after(lambda: self.driver.configure(turns))
+        self._latest = options
+        self.ear.after(lambda: self._apply(options))
 
     def close(self) -> None:
         """Ends the conversation."""
@@ -209,39 +217,9 @@ class Session:
             self._closing = asyncio.create_task(self._worker.cancel())
 
     def _apply(self, options: SessionOptions) -> None:
-        base = self._settings.answers
-        given = options.instructions
-        self._answers.answers = replace(
-            base,
-            instructions=given or "",
-            temperature=base.temperature if options.temperature is None else options.temperature,
-            max_tokens=options.max_tokens or base.max_tokens,
-        )
-        self._voice.speak = options.speak
-        self._voice.voice = options.voice or self._settings.voice
-        self._voice.speed = options.speed or self._settings.speed
+        self._options = options
+        self.ear.recogniser.restrict(options.languages)
+        self.driver.configure(turn_settings(self._settings.turns, options))
 
-
-def check_options(options: SessionOptions, voice: SpeechEngine) -> None:
-    """Refuses what no conversation could use.
-
-    Raises:
-        UnknownVoice, BadRequest
-    """
-    if options.voice is not None and options.voice not in voice.voices:
-        known = ", ".join(voice.voices)
-        raise UnknownVoice(f"There is no voice {options.voice!r}", mend=f"Voices here: {known}")
-    if options.speed is not None and not 0.5 <= options.speed <= 2.0:
-        raise BadRequest(f"The speed must lie between 0.5 and 2.0, not {options.speed:g}")
-    if options.floor_ms is not None and not 0 <= options.floor_ms <= 10_000:
-        raise BadRequest(f"The silence must lie between 0 and 10000 ms, not {options.floor_ms}")
-
-
-def _turn_settings(base: TurnSettings, options: SessionOptions) -> TurnSettings:
-    return replace(
-        base,
-        server_turns=options.server_turns,
-        auto_respond=options.auto_respond,
-        interruptible=base.interruptible and options.interruptible,
-        floor_ms=base.floor_ms if options.floor_ms is None else float(options.floor_ms),
-    )
+    def _plan(self, answer: AnswerOptions) -> AnswerPlan:
+        return plan_answer(self._settings, self._options, answer, voices=self._engines.voice.voices)

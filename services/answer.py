@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pipecat.frames.frames import AggregatedTextFrame
 from pipecat.utils.text.base_text_aggregator import TextType
 
 from services.face import Cut, Usage
 from services.items import FunctionCall
+from services.tools import Tool, ToolChoice
 from tts_engine.errors import DuplexdError
 from tts_engine.text.clause import Clause
 
@@ -18,8 +20,6 @@ from tts_engine.text.clause import Clause
 REVISION = "revision"
 #: language of the turn that is answered: "zh", "en" or ""
 LANGUAGE = "language"
-#: instructions for this answer alone: str
-INSTRUCTIONS = "instructions"
 #: the clause that a text or a chunk of audio belongs to: Clause
 CLAUSE = "clause"
 #: alignment of a chunk of audio: tuple[Mark, ...]
@@ -41,6 +41,56 @@ class Fallback:
 
     text: str
     error: DuplexdError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerPlan:
+    """What holds for one answer from its beginning to its end, whatever its client changes later.
+
+    Parameters:
+        instructions: the client's own prompt; empty for the daemon's.
+        voice: a name of the engine's; None for its default.
+        speed: pace of the voice.
+        speak: False: it is read, and no audio is made.
+        temperature: of the LLM.
+        max_tokens: bound of the answer.
+        tools: functions that the LLM may ask for.
+        tool_choice: whether it may, must, or which.
+        messages: what it is asked from in place of the conversation, in OpenAI's chat format.
+        remember: False: the conversation's context gets nothing of it.
+        ask: `services.face.AnswerOptions.ask`.
+    """
+
+    instructions: str = ""
+    voice: str | None = None
+    speed: float = 1.0
+    speak: bool = True
+    temperature: float
+    max_tokens: int
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    messages: tuple[dict[str, Any], ...] | None = None
+    remember: bool = True
+    ask: int | None = None
+
+
+class AnswerPlans:
+    """The plans of a conversation's answers: those that live, as dead ones need none."""
+
+    def __init__(self) -> None:
+        self._live: tuple[int, AnswerPlan] | None = None
+
+    def open(self, revision: int, plan: AnswerPlan) -> None:
+        """A revision becomes the live one."""
+        self._live = revision, plan
+
+    def close(self) -> None:
+        """No revision is live any more."""
+        self._live = None
+
+    def of(self, revision: int) -> AnswerPlan | None:
+        """The plan of a revision; None if it is not the live one."""
+        return self._live[1] if self._live is not None and self._live[0] == revision else None
 
 
 class AnswerEvents:
@@ -66,6 +116,9 @@ class AnswerEvents:
 
     def on_cut(self, revision: int, cut: Cut) -> None:
         """The answer ends early: what was made of it is played to its end."""
+
+    def on_shortened(self) -> None:
+        """The oldest messages were dropped from a context."""
 
 
 def by_language(texts: Mapping[str, str], language: str) -> str:

@@ -73,7 +73,8 @@ class Sink(ABC):
 
     async def dropped(self, ask: int) -> None:  # noqa: B027 - faces that never ask ignore it
         """The answer that was asked for will not come: another one took its place, the user spoke,
-        or it was cancelled before it began.
+        or it was cancelled before it began. Each `respond` with an `ask` ends in exactly one of
+        `begin` and this, unless the conversation ends first.
         """
 
     @abstractmethod
@@ -97,8 +98,9 @@ class Sink(ABC):
         """A piece of its arguments."""
 
     async def call_done(self, revision: int, call: FunctionCall) -> None:  # noqa: B027
-        """The call is whole, and in the context. Its output comes by `Conversation.add`; nothing
-        is answered until `respond`. A call that was begun and did not get this is void.
+        """The call is whole, and in the context unless the answer is out of band. Its output comes
+        by `Conversation.add`; nothing is answered until `respond`. A call that was begun and did
+        not get this is void.
         """
 
     @abstractmethod
@@ -266,14 +268,25 @@ class Conversation(Protocol):
         """Answer now, from the context as it is.
 
         A playing answer is interrupted first; one that has called a function is waited for, as its
-        words lead up to the answer that follows.
+        words lead up to the answer that follows. While the text of a turn is awaited, the answer
+        waits for it. A later request takes the place of one that waits; so does the answer to a
+        user who speaks over the playing one.
+
+        Answers out of band wait until nobody speaks and nothing is answered, one after the other,
+        and only `cancel` drops them.
+
+        Raises:
+            UnknownVoice, BadRequest: at once, and neither `begin` nor `dropped` follows.
         """
 
     def cancel(self) -> None:
-        """Stop the answer that is being made or played, if any."""
+        """Stop the answer that is being made or played, if any, and drop those that wait."""
 
     def heard_until(self, revision: int, audio_ms: int) -> None:
-        """The client's own report of how much of an answer was played."""
+        """The client's own report of how much of an answer was played, of one of the last 32.
+
+        The context holds what it says. An answer that still plays is stopped, as by `cancel`.
+        """
 
     def update(self, options: SessionOptions) -> None:
         """Changes the options from the next turn on.

@@ -7,7 +7,7 @@ of pipecat, sockets or configuration files: directories and thread counts are co
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
 
@@ -38,21 +38,32 @@ class SpeechChunk:
     marks: tuple[Mark, ...] = ()
 
 
+def _nobody(_: float) -> None:
+    """Nobody watches."""
+
+
 @dataclass(slots=True)
 class EngineStats:
-    """What an engine tells `/metrics` about its queue; updated in place by the engine.
+    """What an engine tells `/metrics` about its queue; updated in place by the engine, on the loop.
 
     Parameters:
         depth: jobs waiting or running.
-        waited_s: how long the job that started last had waited, seconds.
         jobs: jobs finished since the start.
         errors: failed jobs by `DuplexdError.code`.
+        waited_s: how long the job that started last had waited, seconds.
+        on_wait: told of every such wait.
     """
 
     depth: int = 0
-    waited_s: float = 0.0
     jobs: int = 0
     errors: dict[str, int] = field(default_factory=dict[str, int])
+    waited_s: float = 0.0
+    on_wait: Callable[[float], None] = _nobody
+
+    def waited(self, seconds: float) -> None:
+        """A job has started that waited so long; once a job."""
+        self.waited_s = seconds
+        self.on_wait(seconds)
 
 
 class SpeechEngine(ABC):

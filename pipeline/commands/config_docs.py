@@ -12,6 +12,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
+from pipeline.access import KEY_VARIABLE
 from pipeline.config import CONFIGS, ENVIRONMENT, Config
 from pipeline.config_problems import dotted, section_of
 
@@ -39,6 +40,7 @@ def reference() -> str:
     """The whole page."""
     lines = [_HEAD, "Variables of the environment:\n", "| variable | key |", "|---|---|"]
     lines += [f"| `{name}` | `{dotted(key)}` |" for name, key in ENVIRONMENT.items()]
+    lines.append(f"| `{KEY_VARIABLE}` | none: a key of the daemon, see [security](security.md) |")
     for name, field in Config.model_fields.items():
         section = section_of(field.annotation)
         assert section is not None  # every field of Config is a section
@@ -95,7 +97,7 @@ def _type_words(kind: Any) -> str:
         Path: "path",
         type(None): "null",
     }
-    return words[kind]
+    return words.get(kind) or f"{kind.__name__.lower()}s"
 
 
 def _limits(metadata: Any) -> str:
@@ -123,6 +125,8 @@ def _default(field: FieldInfo) -> str:
     value: Any = field.get_default()
     if isinstance(value, Path):
         return f"`{value.relative_to(CONFIGS)}`"
+    if isinstance(value, tuple) and any(isinstance(each, BaseModel) for each in value):
+        return "see configs/default.yaml"
     if isinstance(value, tuple):
         return f"`[{', '.join(map(str, value))}]`"
     return f"`{value if isinstance(value, str) and value else json.dumps(value)}`"

@@ -14,24 +14,31 @@ from pipeline.commands.options import (
     AsrName,
     ConfigFile,
     Engines,
+    Host,
     LlmName,
+    Port,
     Sets,
+    TlsName,
     TtsName,
     configured,
+    listening,
 )
 from pipeline.commands.plain_help import PlainCommand
 
 if TYPE_CHECKING:
     from pipeline.config import Config
-    from pipeline.doctor_checks import Check, Facts
+    from pipeline.doctor_types import Check, Facts
 
 app = typer.Typer(add_completion=False)
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "skip": "dim"}
 
 
-@app.command(cls=PlainCommand, epilog="Example: run.py doctor --config my.yaml")
+@app.command(cls=PlainCommand, epilog="Example: run.py doctor --host 0.0.0.0 --tls auto")
 def doctor(
+    host: Host = None,
+    port: Port = None,
+    tls: TlsName = None,
     config: ConfigFile = None,
     sets: Sets = None,
     asr: AsrName = None,
@@ -40,7 +47,11 @@ def doctor(
     engines: Engines = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
-    """Check this machine, the models and the servers; exit code 1 if something fails."""
+    """Check this machine, the models and the servers; exit code 1 if something fails.
+
+    Give it the options of `serve`, and it checks what would be served.
+    """
+    sets = [*listening(host=host, port=port, tls=tls), *(sets or ())]
     checks = examine(
         lambda: configured(config, sets, asr=asr, llm=llm, tts=tts, engines=engines), file=config
     )
@@ -68,7 +79,8 @@ def examine(
         gather: finds the facts; None looks at this machine.
     """
     from pipeline.config_schema import Config
-    from pipeline.doctor_checks import Check, judge, judge_machine
+    from pipeline.doctor_checks import judge, judge_machine
+    from pipeline.doctor_types import Check
     from tts_engine.errors import ConfigError
 
     if gather is None:

@@ -16,6 +16,7 @@ Nothing heavy is imported here: the parsing of a command line must not wait for 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -72,6 +73,34 @@ Engines = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+Host = Annotated[
+    str | None,
+    typer.Option(
+        "--host",
+        metavar="ADDRESS",
+        help="Same as --set server.host=ADDRESS; 0.0.0.0 lets other devices in, with a key.",
+    ),
+]
+Port = Annotated[
+    int | None,
+    typer.Option("--port", metavar="PORT", help="Same as --set server.port=PORT."),
+]
+TlsName = Annotated[
+    str | None,
+    typer.Option(
+        "--tls",
+        metavar="auto|CERT,KEY|off",
+        help="Same as --set server.tls=...; auto makes a certificate for this machine.",
+    ),
+]
+
+
+def listening(*, host: str | None, port: int | None, tls: str | None) -> list[str]:
+    """The options of `serve` as `server.key=value`."""
+    given = {"host": host, "port": port, "tls": tls}
+    return [
+        f"server.{key}={json.dumps(value)}" for key, value in given.items() if value is not None
+    ]
 
 
 def overrides(

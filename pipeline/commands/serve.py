@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 
 from loguru import logger
 
+from pipeline.access import key_required, key_ring, pages, tls_of
+from pipeline.commands.invitation import invite
 from pipeline.commands.weights import fetch_needed
 from tts_engine.errors import DuplexdError
 
 if TYPE_CHECKING:
     import uvicorn
+    from fastapi import FastAPI
 
     from pipeline.config import Config
+    from services.access.tls import Tls
 
 #: larger messages are closed with 1009 before anything of them is parsed
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
@@ -31,15 +35,20 @@ def run(config: Config) -> None:
     """Fetches what is missing, serves until Ctrl-C or SIGTERM.
 
     Raises:
-        DuplexdError: the port is taken, a model is not to be had, an engine cannot be started.
+        DuplexdError: the port is taken, a model is not to be had, an engine cannot be started, the
+            keys or the certificate cannot be used.
     """
     # uvicorn takes the signal over while it serves, and gives it back once all is closed.
     signal.signal(signal.SIGTERM, _end)
     set_up_logging(config)
     listener = listen(config.server.host, config.server.port)
     try:
+        if key_required(config.server):
+            key_ring(config.server)  # what is wrong with it is told before anything slow is done
+        tls = tls_of(config.server)
         fetch_needed(config, say=logger.info)
-        _serve(config, listener)
+        invite(config, pages(config.server, listener.getsockname()[1], tls), tls)
+        _serve(config, listener, tls)
     finally:
         listener.close()
 
@@ -109,12 +118,33 @@ def _taken(host: str, port: int) -> DuplexdError:
     )
 
 
-def _serve(config: Config, listener: socket.socket) -> None:
+def uvicorn_config(app: FastAPI, tls: Tls | None) -> uvicorn.Config:
+    """How the application is served."""
+    import uvicorn
+
+    from services.realtime.uvicorn_protocol import FaceWebSocketProtocol
+
+    return uvicorn.Config(
+        app,
+        ws=FaceWebSocketProtocol,
+        # Old device firmware does not answer pings; dead peers are found by sends and TCP.
+        ws_ping_interval=None,
+        ws_per_message_deflate=False,
+        ws_max_size=MAX_MESSAGE_BYTES,
+        timeout_graceful_shutdown=GRACE_S,
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # what a client says about its address is not believed
+        ssl_certfile=tls and tls.certificate,
+        ssl_keyfile=tls and tls.key,
+    )
+
+
+def _serve(config: Config, listener: socket.socket, tls: Tls | None) -> None:
     import uvicorn
 
     from pipeline.app import Daemon, create_app
     from pipeline.store import open_store
-    from services.realtime.uvicorn_protocol import FaceWebSocketProtocol
 
     daemon = Daemon(config=config, store=open_store(config))
 
@@ -122,24 +152,19 @@ def _serve(config: Config, listener: socket.socket) -> None:
         server.should_exit = True
 
     def ready() -> None:
-        logger.info("ready: point a Realtime client at ws://{}/v1/realtime", address)
+        found = pages(config.server, port, tls)
+        socket_url = f"{found[0].replace('http', 'ws', 1)}v1/realtime"
+        browse = " or ".join(found)
+        logger.info("ready: point a Realtime client at {}, a browser at {}", socket_url, browse)
 
     host, port = listener.getsockname()[:2]
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    server = uvicorn.Server(
-        uvicorn.Config(
-            create_app(daemon, on_ready=ready, on_failure=fail),
-            ws=FaceWebSocketProtocol,
-            # Old device firmware does not answer pings; dead peers are found by sends and TCP.
-            ws_ping_interval=None,
-            ws_per_message_deflate=False,
-            ws_max_size=MAX_MESSAGE_BYTES,
-            timeout_graceful_shutdown=GRACE_S,
-            log_config=None,
-            access_log=False,
-        )
+    app = create_app(
+        daemon, on_ready=ready, on_failure=fail, ca_certificate=tls.authority if tls else None
     )
-    logger.info("listening on http://{}, engines are warming up", address)
+    server = uvicorn.Server(uvicorn_config(app, tls))
+    scheme = "https" if tls else "http"
+    logger.info("listening on {}://{}, engines are warming up", scheme, address)
     try:
         _until_stopped(server, listener)
     finally:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pipeline.config import Config
+    from pipeline.config_schema import Server
+    from pipeline.talk.endpoint import Endpoint
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -69,7 +71,25 @@ def talk(
         typer.Option(
             "--url",
             metavar="HOST:PORT",
-            help="The daemon; otherwise the configured port's, or one of its own.",
+            help="The daemon, also as https://HOST:PORT; otherwise the configured port's, or one "
+            "of its own.",
+        ),
+    ] = None,
+    key: Annotated[
+        str,
+        typer.Option(
+            "--key",
+            metavar="KEY",
+            envvar="DUPLEXD_API_KEY",
+            help="API key for the daemon. In the environment nobody else sees it.",
+        ),
+    ] = "",
+    cacert: Annotated[
+        Path | None,
+        typer.Option(
+            "--cacert",
+            metavar="FILE",
+            help="Trust this certificate and no other: what `serve --tls auto` made.",
         ),
     ] = None,
     own: Annotated[
@@ -95,8 +115,8 @@ def talk(
     """
     if not (wav or say or say_file):
         raise typer.BadParameter("give --wav FILE, --say TEXT or --say-file FILE")
-    if url and own:
-        raise typer.BadParameter("give --url or --own, not both")
+    if own and (url or cacert):
+        raise typer.BadParameter("give --url and --cacert, or --own, not both")
     from pipeline.commands.logs import log_warnings_only
 
     log_warnings_only()
@@ -113,13 +133,13 @@ def talk(
             check_writable(out)
         utterances = _utterances(settings, wav or [], say or [], say_file, voice=say_voice)
         with ExitStack() as stack:
-            address = url or (None if chosen else _running(settings, console))
-            if address is None:
-                from pipeline.talk.daemon import own_daemon
-
+            daemon = None
+            if url or not chosen:
+                daemon = _running(settings, console, url=url, key=key, cacert=cacert)
+            if daemon is None:
                 console.print("[dim]starting a daemon[/dim]")
-                address = stack.enter_context(own_daemon(arguments, log=log))
-            turns = _converse(_endpoint(address), utterances, out, timeout_s=turn_timeout_s)
+                daemon = stack.enter_context(_own(arguments, log))
+            turns = _converse(daemon, utterances, out, timeout_s=turn_timeout_s)
         done = _report(console, turns, len(utterances), out, as_json=as_json)
     if not done:
         raise typer.Exit(1)
@@ -160,22 +180,58 @@ def _console(*, quiet: bool) -> Console:
     return Console(quiet=quiet, highlight=False)
 
 
-def _running(config: Config, console: Console) -> str | None:
-    """The configured daemon's address, if it runs; waits for it while it warms up."""
-    from pipeline.talk.daemon import address_of, await_ready, state_of
+def _running(
+    config: Config, console: Console, *, url: str | None, key: str, cacert: Path | None
+) -> Endpoint | None:
+    """The daemon that was named, or the configured one if it runs; waits while it warms up."""
+    from pipeline.talk.daemon import await_ready, state_of
+    from pipeline.talk.endpoint import Endpoint
 
-    address = address_of(config.server.host, config.server.port)
-    state = state_of(address)
-    if state == "none":
-        return None
+    if url is not None:
+        daemon = Endpoint.of(url, key=key, cacert=cacert)
+        state = state_of(daemon)
+    else:
+        daemon = _configured(config.server, key=key, cacert=cacert)
+        state = state_of(daemon)
+        if state == "alien" and not daemon.secure:
+            # It was started with --tls, which the configuration does not know.
+            server = config.server.model_copy(update={"tls": "auto"})
+            daemon = _configured(server, key=key, cacert=cacert)
+            state = state_of(daemon)
+        if state in ("none", "alien"):
+            return None
     if state == "warming":
         console.print("[dim]waiting for the daemon to warm up[/dim]")
-        await_ready(address)
-    return address
+        await_ready(daemon)
+    return daemon  # why there is none at an address that was named, is found out by the talk
 
 
-def _endpoint(address: str) -> str:
-    return address if "://" in address else f"ws://{address}/v1/realtime"
+def _configured(server: Server, *, key: str, cacert: Path | None) -> Endpoint:
+    """Where the configured daemon is, and whom it is to be trusted by."""
+    from pipeline.talk.daemon import address_of
+    from pipeline.talk.endpoint import Endpoint
+
+    address = address_of(server.host, server.port)
+    if server.tls == "auto" and cacert is None:
+        from pipeline.access import tls_of
+
+        tls = tls_of(server)
+        cacert = tls and tls.authority
+    elif server.tls != "off":
+        address = f"https://{address}"
+    return Endpoint.of(address, key=key, cacert=cacert)
+
+
+@contextmanager
+def _own(arguments: list[str], log: Path | None) -> Iterator[Endpoint]:
+    """A daemon for the length of the talk, with a key of its own."""
+    from pipeline.talk.daemon import own_daemon
+    from pipeline.talk.endpoint import Endpoint
+    from services.access.keys import new_key
+
+    key = new_key()
+    with own_daemon(arguments, key=key, log=log) as address:
+        yield Endpoint.of(address, key=key)
 
 
 def _utterances(
@@ -205,12 +261,12 @@ def _spoken(config: Config, texts: list[str], voice: str) -> list[NDArray[np.int
 
 
 def _converse(
-    url: str, utterances: list[NDArray[np.int16]], out: Path | None, *, timeout_s: float
+    daemon: Endpoint, utterances: list[NDArray[np.int16]], out: Path | None, *, timeout_s: float
 ) -> list[dict[str, Any]]:
     """Holds the conversation; what there is of it is recorded also when it fails."""
     from pipeline.talk.client import TalkClient
 
-    client = TalkClient(url)
+    client = TalkClient(daemon)
     try:
         return asyncio.run(client.talk(utterances, turn_timeout_s=timeout_s))
     finally:

@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
+from pipeline.talk.endpoint import Endpoint
+from pipeline.talk.refusals import ANOTHER, explain, not_a_daemon
 from pipeline.talk.stereo import RATE, StereoRecording
 from pipeline.talk.turn import ClientTurn, measure
-from tts_engine.errors import AtCapacity, EngineFailed, TimedOut
+from tts_engine.errors import EngineFailed, TimedOut
 
 FRAME_MS = 20
 _FRAME = RATE * FRAME_MS // 1000
@@ -36,10 +38,15 @@ OnEvent = Callable[[dict[str, Any]], None]
 
 
 class TalkClient:
-    """Holds one conversation and records it."""
+    """Holds one conversation and records it.
 
-    def __init__(self, url: str, *, on_event: OnEvent = lambda _: None) -> None:
-        self._url = url
+    Parameters:
+        daemon: whom to talk to; text is read by `Endpoint.of`.
+        on_event: gets every event of the daemon's.
+    """
+
+    def __init__(self, daemon: Endpoint | str, *, on_event: OnEvent = lambda _: None) -> None:
+        self._daemon = Endpoint.of(daemon) if isinstance(daemon, str) else daemon
         self._on_event = on_event
         self._began = 0.0
         self._welcome = False
@@ -67,18 +74,24 @@ class TalkClient:
             The turns as `pipeline.talk.turn.measure` gives them.
 
         Raises:
-            AtCapacity: the daemon is full, or warming up.
-            EngineFailed: it cannot be reached, refuses, or ends the connection.
+            AtCapacity: the daemon is full or warming up, or this client asks too much of it.
+            EngineFailed: it cannot be reached or trusted, refuses, or ends the connection.
+            BadRequest: the certificate file cannot be read.
             TimedOut: an answer is not over in time.
         """
+        tls = self._daemon.tls()
         try:
             # No proxy: what is measured is the way to the daemon.
-            socket = await connect(self._url, compression=None, max_size=None, proxy=None)
+            socket = await connect(
+                self._daemon.url,
+                additional_headers=self._daemon.headers,
+                ssl=tls,
+                compression=None,
+                max_size=None,
+                proxy=None,
+            )
         except (OSError, WebSocketException) as error:
-            raise EngineFailed(
-                f"No daemon can be reached at {self._url}: {error}",
-                mend="Start one with `run.py serve`, or leave out --url",
-            ) from error
+            raise explain(self._daemon, error) from error
         async with socket:
             await self._converse(socket, utterances, turn_timeout_s)
         return self.measured()
@@ -200,8 +213,7 @@ class TalkClient:
             self._take(event, round((self._last_event - self._began) * RATE))
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise EngineFailed(
-                f"What answers at {self._url} is not a duplexd daemon: it sent {message[:80]!r}",
-                mend="Give the address of one with --url",
+                f"{not_a_daemon(self._daemon)}: it sent {message[:80]!r}", mend=ANOTHER
             ) from error
         return event
 
@@ -211,7 +223,7 @@ class TalkClient:
             case "session.created":
                 self._welcome = True
             case "input_audio_buffer.speech_started":
-                self._flush(position)
+                self.recording.heard.flush(position)
                 self._hearing = True
             case "conversation.item.input_audio_transcription.completed":
                 self._open_turn(transcript=event["transcript"])
@@ -225,10 +237,15 @@ class TalkClient:
                 self._expected = False
             case "response.output_audio.delta":
                 self._play(event, position)
+            case "duplexd.playback.paused":
+                if not self._responses[event["response_id"]].status:
+                    self.recording.heard.pause(position)
+            case "duplexd.playback.resumed":
+                self.recording.heard.resume(position)
             case "response.output_audio_transcript.delta":
                 self._responses[event["response_id"]].answer += event["delta"]
             case "response.done":
-                self._close_response(event["response"])
+                self._close_response(event["response"], position)
             case "duplexd.turn":
                 self._report(event)
             case "error":
@@ -249,21 +266,17 @@ class TalkClient:
             return self.turns[-1]
         return self._open_turn()
 
-    def _flush(self, position: int) -> None:
-        self.recording.heard.flush(position)
-        for turn in self._responses.values():
-            turn.audio_end = min(turn.audio_end, position)
-
     def _play(self, event: dict[str, Any], position: int) -> None:
-        turn = self._responses[event["response_id"]]
         samples = np.frombuffer(base64.b64decode(event["delta"]), np.int16)
-        start = self.recording.heard.arrive(position, samples)
-        turn.audio_at = start if turn.audio_at is None else turn.audio_at
-        turn.audio_end = start + len(samples)
+        self.recording.heard.arrive(position, samples, self._responses[event["response_id"]])
 
-    def _close_response(self, response: dict[str, Any]) -> None:
+    def _close_response(self, response: dict[str, Any], position: int) -> None:
         turn = self._responses[response["id"]]
         turn.status = response["status"]
+        if turn.status == "cancelled":
+            self.recording.heard.flush(position)
+        else:
+            self.recording.heard.resume(position)  # nobody else would, any more
         details = response.get("status_details") or {}
         turn.error = (details.get("error") or {}).get("message") or ""
 
@@ -278,8 +291,7 @@ class TalkClient:
     def _fail(self, error: dict[str, Any]) -> None:
         message: str = error.get("message") or "it did not say why"
         if not self._welcome:
-            refused = AtCapacity if error.get("code") == AtCapacity.code else EngineFailed
-            raise refused(f"The daemon refused: {message}")
+            raise EngineFailed(f"The daemon refused: {message}")
         if self.turns:
             self.turns[-1].error = message
         self._expected = False  # an answer that fails before it begins is an error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -17,6 +18,9 @@ from typing import IO, Literal
 
 import httpx
 
+from pipeline.access import KEY_VARIABLE
+from pipeline.talk.endpoint import Endpoint
+from services.access.refusals import CHALLENGE
 from tts_engine.errors import BadRequest, EngineFailed, TimedOut
 
 RUN = Path(__file__).resolve().parents[2] / "run.py"
@@ -29,7 +33,7 @@ _ASK_EVERY_S = 0.2
 _LAST_LINES = 12
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
-State = Literal["ready", "warming", "none"]
+State = Literal["ready", "warming", "locked", "alien", "none"]
 
 
 def address_of(host: str, port: int) -> str:
@@ -38,43 +42,65 @@ def address_of(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def state_of(address: str) -> State:
-    """Whether a daemon answers there, and is warm."""
+def state_of(daemon: Endpoint) -> State:
+    """Whether a daemon answers there, and is warm.
+
+    Returns:
+        "locked": it wants another key. "alien": something listens there that speaks no HTTP, as a
+        daemon with TLS does not where `daemon` is without.
+
+    Raises:
+        BadRequest: its certificate file cannot be read.
+    """
+    tls = daemon.tls()
     try:
-        # Never through a proxy: this asks for a daemon on this machine.
-        with httpx.Client(trust_env=False, timeout=2.0) as client:
-            answer = client.get(f"http://{address}/readyz")
-            status = answer.json().get("status")
-    except (httpx.HTTPError, ValueError, AttributeError):
+        # Never through a proxy: what is asked for is the way that the talk will take.
+        with httpx.Client(
+            trust_env=False, timeout=2.0, headers=daemon.headers, verify=tls or True
+        ) as client:
+            answer = client.get(f"{daemon.base}/readyz")
+        if answer.headers.get("WWW-Authenticate") == CHALLENGE:
+            return "locked"
+        status = answer.json().get("status")
+    except (httpx.RemoteProtocolError, httpx.ReadError):
+        return "alien"
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, AttributeError):
         return "none"  # nobody, or somebody else
     if status == "ready":
         return "ready"
     return "warming" if status == "warming" else "none"
 
 
-def await_ready(address: str, *, timeout_s: float = START_TIMEOUT_S) -> None:
-    """Waits for a daemon that somebody else has started.
+def await_ready(daemon: Endpoint, *, timeout_s: float = START_TIMEOUT_S) -> None:
+    """Waits for a daemon that somebody else has started, while it warms up.
 
     Raises:
         EngineFailed: it is gone.
         TimedOut: it was not ready in time.
     """
     deadline = time.monotonic() + timeout_s
-    while (state := state_of(address)) != "ready":
-        if state == "none":
-            raise EngineFailed(f"The daemon at {address} did not start", mend="Look into its log")
+    while (state := state_of(daemon)) == "warming":
         _check(deadline, timeout_s)
         time.sleep(_ASK_EVERY_S)
+    if state in ("none", "alien"):
+        raise EngineFailed(f"The daemon at {daemon.base} did not start", mend="Look into its log")
 
 
 @contextmanager
 def own_daemon(
-    arguments: Sequence[str], *, log: Path | None = None, timeout_s: float = START_TIMEOUT_S
+    arguments: Sequence[str],
+    *,
+    key: str = "",
+    log: Path | None = None,
+    timeout_s: float = START_TIMEOUT_S,
 ) -> Iterator[str]:
     """Runs `run.py serve` on a free port of loopback; it ends with the block, also by SIGTERM.
 
+    It is without TLS, whatever the configuration says.
+
     Args:
         arguments: options of `serve`.
+        key: lets in where the configuration wants one; handed over where no other user can see it.
         log: where its log goes; None discards it.
         timeout_s: longest wait for it to be ready.
 
@@ -87,17 +113,22 @@ def own_daemon(
     """
     address = address_of("127.0.0.1", port := _free_port())
     command = [sys.executable, str(RUN), "serve", *arguments]
-    command += ["--set", f"server.port={port}", "--set", "server.host=127.0.0.1"]
+    for each in (f"server.port={port}", "server.host=127.0.0.1", 'server.tls="off"'):
+        command += ["--set", each]
     with (
         _sigterm_unwinds(),
         _opened(log) as file,
         subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, KEY_VARIABLE: key} if key else None,
         ) as process,
     ):
         words = _LastWords(process, file)
         try:
-            _await_own(process, address, words, timeout_s)
+            _await_own(process, Endpoint.of(address, key=key), words, timeout_s)
             yield address
         finally:
             process.terminate()
@@ -142,10 +173,10 @@ class _LastWords:
 
 
 def _await_own(
-    process: subprocess.Popen[bytes], address: str, words: _LastWords, timeout_s: float
+    process: subprocess.Popen[bytes], daemon: Endpoint, words: _LastWords, timeout_s: float
 ) -> None:
     deadline = time.monotonic() + timeout_s
-    while state_of(address) != "ready":
+    while state_of(daemon) != "ready":
         _check(deadline, timeout_s)
         try:
             process.wait(_ASK_EVERY_S)

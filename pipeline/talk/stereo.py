@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,41 +16,86 @@ from tts_engine.errors import BadAudio, BadRequest
 RATE = 24_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Piece:
+    """Samples that were played without a gap.
+
+    Parameters:
+        start: position of the first one.
+        samples: mono int16 at RATE.
+        source: whose they are.
+    """
+
+    start: int
+    samples: NDArray[np.int16]
+    source: object
+
+    @property
+    def end(self) -> int:
+        """Position just past the last one."""
+        return self.start + len(self.samples)
+
+
 class Playback:
     """A loudspeaker that plays what arrives, gapless, and starts when the first of it comes.
 
-    Positions are samples since the recording began.
+    Positions are samples since the recording began, and do not go back from call to call.
     """
 
     def __init__(self) -> None:
         self._end = 0
-        #: pieces in the order of their positions: position, samples
-        self.pieces: list[tuple[int, NDArray[np.int16]]] = []
+        #: what waits while it is paused; None: it plays
+        self._held: list[Piece] | None = None
+        #: what was or will be played, in the order of their positions
+        self.pieces: list[Piece] = []
 
     @property
     def end(self) -> int:
-        """Where the audio that has arrived ends."""
+        """Where the audio that will be played ends; what a pause holds is not counted."""
         return self._end
 
-    def arrive(self, position: int, samples: NDArray[np.int16]) -> int:
-        """Audio arrived at `position`; it is played then, or behind what still plays.
+    def of(self, source: object) -> list[Piece]:
+        """What was or will be played of a source."""
+        return [piece for piece in self.pieces if piece.source is source]
 
-        Returns:
-            The position at which it starts to sound.
-        """
-        start = max(position, self._end)
-        self.pieces.append((start, samples))
-        self._end = start + len(samples)
-        return start
+    def arrive(self, position: int, samples: NDArray[np.int16], source: object = None) -> None:
+        """Audio arrived at `position`; it is played then, or behind what still plays."""
+        piece = Piece(start=max(position, self._end), samples=samples, source=source)
+        if self._held is not None:
+            self._held.append(piece)
+            return
+        self.pieces.append(piece)
+        self._end = piece.end
+
+    def pause(self, position: int) -> None:
+        """Falls silent at `position`, and keeps what was not played."""
+        if self._held is None:
+            self._held = self._cut(position)
+
+    def resume(self, position: int) -> None:
+        """Goes on at `position`, from the exact sample."""
+        held, self._held = self._held, None
+        for piece in held or ():
+            self.arrive(position, piece.samples, piece.source)
 
     def flush(self, position: int) -> None:
-        """What was not played by `position` is dropped."""
-        kept: list[tuple[int, NDArray[np.int16]]] = []
-        for start, samples in self.pieces:
-            if start < position:
-                kept.append((start, samples[: position - start]))
+        """What was not played by `position` is dropped; a pause is over."""
+        self._cut(position)
+        self._held = None
+
+    def _cut(self, position: int) -> list[Piece]:
+        """Takes out what would be played from `position` on."""
+        kept: list[Piece] = []
+        taken: list[Piece] = []
+        for piece in self.pieces:
+            played = max(0, position - piece.start)
+            if played:
+                kept.append(replace(piece, samples=piece.samples[:played]))
+            if len(piece.samples) > played:
+                taken.append(replace(piece, samples=piece.samples[played:]))
         self.pieces = kept
         self._end = min(self._end, position)
+        return taken
 
 
 class StereoRecording:
@@ -66,8 +112,8 @@ class StereoRecording:
     def right(self) -> NDArray[np.int16]:
         """What was heard, from the start."""
         channel = np.zeros(self.heard.end, np.int16)
-        for start, samples in self.heard.pieces:
-            channel[start : start + len(samples)] = samples
+        for piece in self.heard.pieces:
+            channel[piece.start : piece.end] = piece.samples
         return channel
 
     def write(self, path: Path) -> None:

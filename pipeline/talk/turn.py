@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.latency import PATH, TurnReport, first_sound, last_sound
-from pipeline.talk.stereo import RATE, StereoRecording
+from pipeline.talk.stereo import RATE, Piece, StereoRecording
 
 
 @dataclass(slots=True, kw_only=True)
@@ -19,8 +19,6 @@ class ClientTurn:
         answer: text of the answer.
         status: of the response: "completed", "cancelled" or "failed"; empty while there is none.
         error: why it failed.
-        audio_at: position of the answer's first sample on the recording, samples.
-        audio_end: position just past its last one.
         report: the daemon's report, `TurnReport.to_json`.
         same_clock: the daemon's stamps are of this machine's clock.
     """
@@ -30,15 +28,8 @@ class ClientTurn:
     answer: str = ""
     status: str = ""
     error: str = ""
-    audio_at: int | None = None
-    audio_end: int = 0
     report: dict[str, Any] = field(default_factory=dict[str, Any])
     same_clock: bool = False
-
-    @property
-    def audio_samples(self) -> int:
-        """Samples of the answer that were heard."""
-        return 0 if self.audio_at is None else max(0, self.audio_end - self.audio_at)
 
 
 def measure(turn: ClientTurn, recording: StereoRecording, *, began: float) -> dict[str, Any]:
@@ -62,7 +53,8 @@ def measure(turn: ClientTurn, recording: StereoRecording, *, began: float) -> di
         The turn as `talk --json` prints it; times in milliseconds, None where there is no answer.
     """
     stamps: dict[str, float] = dict(turn.report.get("stamps", {}))
-    ends = _ends(turn, recording, stamps.get("endpoint") if turn.same_clock else None, began)
+    answer = recording.heard.of(turn)
+    ends = _ends(answer, recording, stamps.get("endpoint") if turn.same_clock else None, began)
     v2v_ms = None
     if ends is not None:
         voiced, heard = (began + end / RATE for end in ends)
@@ -84,7 +76,7 @@ def measure(turn: ClientTurn, recording: StereoRecording, *, began: float) -> di
         "parts_ms": {part: round(ms, 1) for part, ms in parts.items() if part in known},
         "work_ms": turn.report.get("work_ms", {}),
         "underruns": turn.report.get("underruns", 0),
-        "audio_s": round(turn.audio_samples / RATE, 2),
+        "audio_s": round(sum(len(piece.samples) for piece in answer) / RATE, 2),
         "stamps_s": {
             name: round(stamps[name] - began, 4)
             for name, _ in PATH
@@ -94,17 +86,18 @@ def measure(turn: ClientTurn, recording: StereoRecording, *, began: float) -> di
 
 
 def _ends(
-    turn: ClientTurn, recording: StereoRecording, decided: float | None, began: float
+    answer: list[Piece], recording: StereoRecording, decided: float | None, began: float
 ) -> tuple[int, int] | None:
     """Positions on the recording of the end of the user's voice and of the answer's first sound."""
-    if turn.audio_at is None:
+    if not answer:
         return None
-    until = turn.audio_at if decided is None else round((decided - began) * RATE)
+    start = answer[0].start
+    until = start if decided is None else round((decided - began) * RATE)
     voiced = last_sound(recording.left()[: max(0, until)], RATE)
-    audible = first_sound(recording.right()[turn.audio_at : turn.audio_end], RATE)
+    audible = first_sound(recording.right()[start : answer[-1].end], RATE)
     if voiced is None or audible is None:
         return None
-    return voiced, turn.audio_at + audible
+    return voiced, start + audible
 
 
 def _rounded(ms: float | None) -> float | None:

@@ -14,13 +14,7 @@ class OpenTurn:
 
 @dataclass(frozen=True, slots=True)
 class Interrupt:
-    """The current answer stops now, wherever it is.
-
-    Parameters:
-        by_user: the user spoke; False: the client asked for it.
-    """
-
-    by_user: bool
+    """The current answer stops now, wherever it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +44,19 @@ class EndTurn:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The turn's text is final: it enters the context, and is answered if `answer` is set."""
+    """The turn's text is final: it enters the context.
+
+    Parameters:
+        text: not empty.
+        language: of the turn.
+        answer: it is answered.
+        ask: the request that this answers, if the client made one.
+    """
 
     text: str
     language: str
     answer: bool
-    instructions: str = ""
+    ask: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,9 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class Apologise:
-    """Say that the turn could not be understood, in place of an answer."""
+    """Say that the turn could not be understood, in place of an answer, which `ask` wanted."""
+
+    ask: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +84,29 @@ class Forget:
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """Answer from the context as it is, by these instructions if any."""
+    """Answer from the context as it is: the client's request, or None: unasked."""
 
-    instructions: str = ""
+    ask: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The request will not be answered."""
+
+    ask: int
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nobody has spoken for as long as the client set; an answer follows unasked.
+
+    Parameters:
+        since_ms: where the silence began.
+        at_ms: when it was long enough.
+    """
+
+    since_ms: float
+    at_ms: float
 
 
 Action = (
@@ -97,4 +120,6 @@ Action = (
     | Apologise
     | Forget
     | Respond
+    | Drop
+    | Idle
 )

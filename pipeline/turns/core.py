@@ -7,6 +7,16 @@
 This first policy ends a turn at a fixed silence. The text is awaited after that, and a user who
 goes on meanwhile keeps the turn: the wait for the recogniser costs no cut-off. A turn that the
 client committed, or that lasted too long, is decided firmly: what comes then is the next one's.
+
+What the client asks for begins at once, with these exceptions:
+
+- the text of a turn is awaited: that text is answered by the request;
+- an answer plays that has called a function: it is waited for, as it leads up to the next one;
+- the request is out of band: it waits until nobody speaks and nothing is answered.
+
+A later request takes the place of one that waits, out-of-band ones apart, which are answered one
+after the other. A user who speaks over an answer drops the request that waits for its end, but not
+those out of band; `CancelRequested` drops them all.
 """
 
 from __future__ import annotations
@@ -18,9 +28,11 @@ from pipeline.turns.actions import (
     Apologise,
     Commit,
     Discard,
+    Drop,
     EndTurn,
     Finalise,
     Forget,
+    Idle,
     Interrupt,
     OpenTurn,
     Respond,
@@ -28,6 +40,7 @@ from pipeline.turns.actions import (
 )
 from pipeline.turns.events import (
     AnswerEnded,
+    Called,
     CancelRequested,
     Cleared,
     Event,
@@ -53,6 +66,12 @@ def step(state: TurnState, event: Event) -> Step:
     Returns:
         The new state, and the actions to be taken in order.
     """
+    state, actions = _decided(state, event)
+    state, begun = _next(state)
+    return state, (*actions, *begun)
+
+
+def _decided(state: TurnState, event: Event) -> Step:
     match event:
         case Window():
             return _window(state, event)
@@ -63,13 +82,15 @@ def step(state: TurnState, event: Event) -> Step:
         case FinalFailed(request):
             return _failed(state, request)
         case AnswerEnded():
-            return replace(state, answering=False), ()
+            return _over(state), ()
+        case Called():
+            return replace(state, called=state.answering), ()
         case ManualCommit():
             return _manual_commit(state)
         case Cleared():
             return _cleared(state)
-        case RespondRequested(instructions):
-            return _respond(state, instructions)
+        case RespondRequested(ask, aside):
+            return _respond(state, ask, aside=aside)
         case CancelRequested():
             return _cancel(state)
 
@@ -82,7 +103,7 @@ def _window(state: TurnState, event: Window) -> Step:
         # The client decides; the recogniser hears everything between two commits.
         return _open(state) if state.phase is Phase.IDLE else (state, ())
     if not voiced:
-        return _silence(state, WINDOW_MS)
+        return _idle(state) if state.phase is Phase.IDLE else _silence(state, WINDOW_MS)
     if state.phase is Phase.SPEAKING:
         state = replace(state, silence_ms=0.0)
         if event.at_ms - state.opened_ms >= settings.max_turn_ms:
@@ -103,11 +124,10 @@ def _onset(state: TurnState) -> Step:
         # The user goes on before the text was there: the same turn, as if it had not been decided.
         return replace(state, phase=Phase.SPEAKING, silence_ms=0.0), (Withdraw(),)
     if state.answering:
-        state = replace(state, answering=False)
-        opened, actions = _open(state)
+        opened, actions = _open(replace(_over(state), asked=None))
         # Clients drop what they have buffered when they are told that a turn opened: tell it first,
         # an interruption takes its way through the whole pipeline.
-        return opened, (*actions, Interrupt(by_user=True))
+        return opened, (*actions, Interrupt(), *_drop(state.asked))
     return _open(state)
 
 
@@ -135,36 +155,64 @@ def _decide(state: TurnState, *, manual: bool = False, firm: bool = False) -> St
 def _final(state: TurnState, request: int, text: str, language: str) -> Step:
     if state.phase is not Phase.DECIDED or request != state.request:
         return state, ()
-    owed, answer = state.owed, _wants_answer(state)
-    idle = replace(state, phase=Phase.IDLE, owed=None, run=0)
-    if text:
-        commit = Commit(text, language, answer, owed or "")
-        return _answering(idle, commit) if answer else (idle, (commit,))
-    if owed is not None:
-        return _answering(idle, Discard(failed=False), Respond(owed))
-    return idle, (Discard(failed=False),)
+    asked, idle = _asked(state), _idled(state)
+    if not text:
+        discard = Discard(failed=False)
+        return (idle, (discard,)) if asked is None else _answer(idle, discard, Respond(asked))
+    answer = asked is not None or _answers_by_itself(state)
+    commit = Commit(text, language, answer, asked)
+    return _answer_turn(idle, commit) if answer else (idle, (commit,))
 
 
 def _failed(state: TurnState, request: int) -> Step:
     if state.phase is not Phase.DECIDED or request != state.request:
         return state, ()
-    answer = _wants_answer(state)
-    idle = replace(state, phase=Phase.IDLE, owed=None, run=0)
-    if not answer:
-        return idle, (Discard(failed=True),)
-    return _answering(idle, Discard(failed=True), Apologise())
+    asked, idle = _asked(state), _idled(state)
+    discard = Discard(failed=True)
+    if asked is None and not _answers_by_itself(state):
+        return idle, (discard,)
+    return _answer_turn(idle, discard, Apologise(asked))
 
 
-def _answering(state: TurnState, *actions: Action) -> Step:
+def _asked(state: TurnState) -> int | None:
+    """The request that waits for the turn's text, not for the end of an answer."""
+    return None if state.answering and state.called else state.asked
+
+
+def _idled(state: TurnState) -> TurnState:
+    """Nobody speaks any more; a request that waited for the turn's text waits no longer."""
+    quiet_ms = None if state.quiet_ms is None else state.now_ms
+    asked = None if _asked(state) is not None else state.asked
+    return replace(state, phase=Phase.IDLE, run=0, quiet_ms=quiet_ms, asked=asked)
+
+
+def _answer_turn(state: TurnState, *actions: Action) -> Step:
+    """The user's turn is answered: what waited for the end of the last answer is out of date."""
+    return _answer(replace(state, asked=None), *_drop(state.asked), *actions)
+
+
+def _answer(state: TurnState, *actions: Action) -> Step:
     """Takes actions that begin an answer; one that still plays gives way to it."""
     if state.answering:
-        actions = (Interrupt(by_user=False), *actions)
-    return replace(state, answering=True), actions
+        actions = (Interrupt(), *actions)
+    return replace(state, answering=True, called=False, unasked=False, quiet_ms=None), actions
 
 
-def _wants_answer(state: TurnState) -> bool:
-    """The turn that was decided is to be answered."""
-    return state.owed is not None or (not state.manual and state.settings.auto_respond)
+def _over(state: TurnState) -> TurnState:
+    """The answer, if there is one, is over: the silence begins that may be too long."""
+    if not state.answering:
+        return state
+    quiet_ms = None if state.unasked else state.now_ms
+    return replace(state, answering=False, called=False, quiet_ms=quiet_ms)
+
+
+def _answers_by_itself(state: TurnState) -> bool:
+    """The turn that was decided is answered unasked."""
+    return not state.manual and state.settings.auto_respond
+
+
+def _drop(ask: int | None) -> tuple[Action, ...]:
+    return () if ask is None else (Drop(ask),)
 
 
 def _manual_commit(state: TurnState) -> Step:
@@ -177,17 +225,42 @@ def _cleared(state: TurnState) -> Step:
     """Drops the open turn; one that was decided is no longer the client's to withdraw."""
     if state.phase is not Phase.SPEAKING:
         return state, ()
-    return replace(state, phase=Phase.IDLE, run=0), (Forget(),)
+    return _idled(state), (Forget(), *_drop(_asked(state)))
 
 
-def _respond(state: TurnState, instructions: str) -> Step:
-    if state.phase is Phase.DECIDED:
-        return replace(state, owed=instructions), ()
-    return _answering(state, Respond(instructions))
+def _respond(state: TurnState, ask: int, *, aside: bool) -> Step:
+    if aside:
+        return replace(state, aside=(*state.aside, ask)), ()
+    dropped = _drop(state.asked)
+    if state.phase is Phase.DECIDED or (state.answering and state.called):
+        return replace(state, asked=ask), dropped
+    state, actions = _answer(replace(state, asked=None), Respond(ask))
+    return state, (*dropped, *actions)
 
 
 def _cancel(state: TurnState) -> Step:
-    state = replace(state, owed=None)
-    if not state.answering:
+    dropped = tuple(action for ask in (state.asked, *state.aside) for action in _drop(ask))
+    interrupted = (Interrupt(),) if state.answering else ()
+    return replace(_over(state), asked=None, aside=()), (*interrupted, *dropped)
+
+
+def _next(state: TurnState) -> Step:
+    """Begins what waited, once nothing stands before it."""
+    speaking = state.phase is Phase.SPEAKING and state.settings.server_turns
+    if state.answering or speaking or state.phase is Phase.DECIDED:
         return state, ()
-    return replace(state, answering=False), (Interrupt(by_user=False),)
+    if state.asked is not None:
+        return _answer(replace(state, asked=None), Respond(state.asked))
+    if state.aside:
+        first, *rest = state.aside
+        return _answer(replace(state, aside=tuple(rest)), Respond(first))
+    return state, ()
+
+
+def _idle(state: TurnState) -> Step:
+    """Nobody speaks: an answer comes unasked when that has lasted too long."""
+    since_ms, idle_ms = state.quiet_ms, state.settings.idle_ms
+    if since_ms is None or idle_ms is None or state.now_ms - since_ms < idle_ms:
+        return state, ()
+    state, actions = _answer(state, Idle(since_ms, state.now_ms), Respond(None))
+    return replace(state, unasked=True), actions

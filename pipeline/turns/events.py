@@ -42,6 +42,11 @@ class AnswerEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """The answer has called a function: its words lead up to the answer that follows."""
+
+
+@dataclass(frozen=True, slots=True)
 class ManualCommit:
     """The client says that the user's turn is over."""
 
@@ -53,14 +58,20 @@ class Cleared:
 
 @dataclass(frozen=True, slots=True)
 class RespondRequested:
-    """The client wants an answer from the context as it is, by these instructions if any."""
+    """The client wants an answer from the context as it is.
 
-    instructions: str = ""
+    Parameters:
+        ask: number that names the request.
+        aside: it is out of band: it interrupts nothing and waits for its turn.
+    """
+
+    ask: int
+    aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
-    """The client wants the current answer to stop."""
+    """The client wants the current answer to stop, and what waits not to begin."""
 
 
 Event = (
@@ -69,6 +80,7 @@ Event = (
     | FinalText
     | FinalFailed
     | AnswerEnded
+    | Called
     | ManualCommit
     | Cleared
     | RespondRequested

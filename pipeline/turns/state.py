@@ -22,6 +22,7 @@ class TurnSettings:
         interruptible: voice during an answer interrupts it; otherwise it is not listened to.
         server_turns: the core finds the turns; otherwise only the client's commit ends one.
         auto_respond: answer a turn that the core ended.
+        idle_ms: after so much silence since an answer was over, answer unasked, once; None: never.
     """
 
     threshold: float = 0.5
@@ -32,6 +33,7 @@ class TurnSettings:
     interruptible: bool = True
     server_turns: bool = True
     auto_respond: bool = True
+    idle_ms: float | None = None
 
 
 class Phase(Enum):
@@ -55,8 +57,12 @@ class TurnState:
         now_ms: the audio clock.
         request: number of the last `Finalise`; replies to others are stale.
         answering: an answer is made or played.
-        owed: instructions of an answer that the client asked for while the turn's text was
-            awaited; None if it did not.
+        called: that answer has called a function.
+        unasked: the last answer came by itself, after a silence.
+        asked: the request that waits, for the turn's text or for the end of an answer that has
+            called a function.
+        aside: out-of-band requests that wait, the oldest first.
+        quiet_ms: since when nobody has spoken; None until an answer was over, and during one.
         manual: the turn that was decided was committed by the client.
         firm: the turn that was decided cannot go on.
     """
@@ -69,6 +75,10 @@ class TurnState:
     now_ms: float = 0.0
     request: int = 0
     answering: bool = False
-    owed: str | None = None
+    called: bool = False
+    unasked: bool = False
+    asked: int | None = None
+    aside: tuple[int, ...] = ()
+    quiet_ms: float | None = None
     manual: bool = False
     firm: bool = False

@@ -75,6 +75,7 @@ class WhisperEngine(AsrEngine):
         self.worker: DecodeWorker[Transcript] = DecodeWorker(
             name="whisper", queue_limit=queue_limit, stats=self.stats
         )
+        self.languages = tuple(languages)
         self._load = load or (
             lambda: CTranslate2Decoder(model_dir=model_dir, threads=threads, languages=languages)
         )
@@ -103,7 +104,13 @@ class WhisperEngine(AsrEngine):
         noise = np.random.default_rng(0).standard_normal(3 * SAMPLE_RATE)
         warm_up.append((noise * 0.05).astype(np.float32))
         try:
-            policy.transcribe(warm_up.snapshot(), known={}, final=True, check=lambda: None)
+            policy.transcribe(
+                warm_up.snapshot(),
+                known={},
+                languages=self.languages,
+                final=True,
+                check=lambda: None,
+            )
         except Exception as error:
             policy.decoder.close()
             raise EngineFailed(f"whisper cannot decode here: {error}") from error
@@ -115,11 +122,14 @@ class WhisperEngine(AsrEngine):
         *,
         audio: Snapshot,
         known: dict[tuple[int, int], Piece],
+        languages: Sequence[str],
         final: bool,
     ) -> Transcript:
         """Recognises `audio`; runs in the worker's thread."""
         assert self._policy is not None, "the worker runs from start() to close()"
-        return self._policy.transcribe(audio, known=known, final=final, check=check)
+        return self._policy.transcribe(
+            audio, known=known, languages=languages, final=final, check=check
+        )
 
     def open(self, *, session: str, on_partial: OnPartial | None = None) -> WhisperRecogniser:
         """See AsrEngine."""
@@ -155,15 +165,27 @@ class WhisperRecogniser(Recogniser):
         self._partial: Job[Transcript] | None = None
         self._asked: dict[int, _Asked] = {}
         self._closed = False
+        self._languages = engine.languages
         self._forget()
 
     def _forget(self) -> None:
         self._audio = TurnAudio(limit_s=self._engine.max_turn_s)
+        self._forget_results()
+        self._partial_end = 0
+        self._partial_text = ""
+
+    def _forget_results(self) -> None:
         self._known: dict[tuple[int, int], Piece] = {}
         self._result = Transcript(text="")
         self._result_end = 0
-        self._partial_end = 0
-        self._partial_text = ""
+
+    def restrict(self, languages: tuple[str, ...] | None) -> None:
+        """See Recogniser."""
+        known = self._engine.languages
+        chosen = tuple(code for code in known if languages is None or code in languages) or known
+        if chosen != self._languages:
+            self._languages = chosen
+            self._forget_results()
 
     def feed(self, samples: Samples) -> None:
         """See Recogniser."""
@@ -230,6 +252,7 @@ class WhisperRecogniser(Recogniser):
             self._engine.transcribe,
             audio=self._audio.snapshot(),
             known=self._known,
+            languages=self._languages,
             final=final,
         )
 

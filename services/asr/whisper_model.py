@@ -34,8 +34,8 @@ class Decoder(Protocol):
         """Encodes a (80, frames) spectrogram; the result goes to the other two."""
         ...
 
-    def detect(self, encoded: Any) -> str:
-        """The language spoken, as a code like "zh"."""
+    def detect(self, encoded: Any, languages: Sequence[str]) -> str:
+        """The language spoken: the likeliest of these codes, like "zh"."""
         ...
 
     def generate(self, encoded: Any, *, language: str, beam: int, max_tokens: int) -> Hypothesis:
@@ -55,7 +55,7 @@ class CTranslate2Decoder:
     Parameters:
         model_dir: holds FILES.
         threads: OpenMP threads of one decoding.
-        languages: codes that `detect` chooses from.
+        languages: codes that `detect` and `generate` may be given.
 
     Raises:
         ModelMissing, EngineFailed
@@ -88,8 +88,7 @@ class CTranslate2Decoder:
                 f"The recogniser's model in {model_dir} cannot be loaded: {error}",
                 mend="Run `run.py models verify`",
             ) from error
-        self._languages = tuple(languages)
-        self._prompts = {code: self._prompt(code) for code in self._languages}
+        self._prompts = {code: self._prompt(code) for code in languages}
 
     def _prompt(self, language: str) -> list[int]:
         tokens = ("<|startoftranscript|>", f"<|{language}|>", "<|transcribe|>", "<|notimestamps|>")
@@ -106,12 +105,12 @@ class CTranslate2Decoder:
         """See Decoder."""
         return self._model.encode(self._to_storage(mel[None]))
 
-    def detect(self, encoded: Any) -> str:
+    def detect(self, encoded: Any, languages: Sequence[str]) -> str:
         """See Decoder."""
-        if len(self._languages) == 1:
-            return self._languages[0]
+        if len(languages) == 1:
+            return languages[0]
         ranked = [token[2:-2] for token, _ in self._model.detect_language(encoded)[0]]
-        return min(self._languages, key=ranked.index)
+        return min(languages, key=ranked.index)
 
     def generate(self, encoded: Any, *, language: str, beam: int, max_tokens: int) -> Hypothesis:
         """See Decoder."""

@@ -10,7 +10,7 @@ accuracy, beam 1 costs 6; they save 10 % and 20 % of the time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,7 @@ class WhisperPolicy:
         audio: Snapshot,
         *,
         known: dict[tuple[int, int], Piece],
+        languages: Sequence[str],
         final: bool,
         check: Callable[[], None],
     ) -> Transcript:
@@ -83,6 +84,7 @@ class WhisperPolicy:
         Args:
             audio: the turn.
             known: pieces of the same turn recognised before, by start and end; grows.
+            languages: codes of the decoder's; the likeliest is chosen for each piece.
             final: False decodes the last piece greedily.
             check: called between steps; may raise, to stop.
         """
@@ -95,7 +97,9 @@ class WhisperPolicy:
             piece = known.get(key)
             if piece is None:
                 beam = self.beam if final or not last else 1
-                piece = self._recognise(samples[start:end], beam=beam, check=check)
+                piece = self._recognise(
+                    samples[start:end], languages=languages, beam=beam, check=check
+                )
                 if not last:
                     known[key] = piece
             if piece.text:
@@ -110,7 +114,14 @@ class WhisperPolicy:
             compute_s=time.perf_counter() - began,
         )
 
-    def _recognise(self, samples: Samples, *, beam: int, check: Callable[[], None]) -> Piece:
+    def _recognise(
+        self,
+        samples: Samples,
+        *,
+        languages: Sequence[str],
+        beam: int,
+        check: Callable[[], None],
+    ) -> Piece:
         check()
         if samples.size < N_FFT or is_silent(samples):
             return Piece()
@@ -118,7 +129,7 @@ class WhisperPolicy:
         seconds = samples.size / SAMPLE_RATE
         encoded = self._encode(mel, window_s=self.window_s, padding=PADDING)
         check()
-        language = self.decoder.detect(encoded)
+        language = self.decoder.detect(encoded, languages)
         best = self._generate(encoded, language=language, beam=beam, seconds=seconds)
         if repeat_period(best.text):
             check()

@@ -67,6 +67,8 @@ def make_client(
         timeout=timeout,
         # a proxy from the environment could not reach our loopback, and must not see it
         trust_env=not is_loopback(base_url),
+        # the key and the conversation go where the configuration says, and nowhere else
+        follow_redirects=False,
     )
     return openai.AsyncOpenAI(
         base_url=base_url,

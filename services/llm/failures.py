@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any, cast
+from urllib.parse import urljoin, urlsplit
 
 import openai
 
@@ -36,7 +37,7 @@ def describe_failure(error: Exception) -> DuplexdError:
         no answer in time, 408, 504                                                  TimedOut
         429, 503, 529, no free connection                                            AtCapacity
         400, 413, 422                                                                BadRequest
-        a base URL that is none                                                      ConfigError
+        a base URL that is none, or that redirects                                   ConfigError
 
     A `DuplexdError` is returned as it is.
     """
@@ -51,6 +52,8 @@ def describe_failure(error: Exception) -> DuplexdError:
 def _from_status(error: openai.APIStatusError, server: str) -> DuplexdError:
     status, said = error.status_code, _said(error)
     match status:
+        case 301 | 302 | 303 | 307 | 308:
+            return _redirected(error, server)
         case 400 | 413 | 422:
             return BadRequest(f"{server} did not accept the request{said}")
         case 401 | 403:
@@ -65,6 +68,23 @@ def _from_status(error: openai.APIStatusError, server: str) -> DuplexdError:
             return AtCapacity(f"{server} has no room now ({status}{said})", mend=LATER)
         case _:
             return EngineFailed(f"{server} failed ({status}{said})", mend=LATER)
+
+
+def _redirected(error: openai.APIStatusError, server: str) -> DuplexdError:
+    """Names where a server redirects to, without what may be secret in it: credentials, a query."""
+    location = error.response.headers.get("location", "")
+    try:
+        target = urlsplit(urljoin(str(error.request.url), location))
+    except ValueError:
+        target = None
+    host = target.netloc.rpartition("@")[2] if target and location else ""
+    if target is None or not host:
+        return ConfigError(f"{server} redirects to nowhere", mend=CHECK_URL)
+    place = f"{target.scheme}://{host}"
+    return ConfigError(
+        f"{server} redirects to {place}, which is not followed",
+        mend=f"Set OPENAI_BASE_URL (llm.base_url) to the API's address at {place}",
+    )
 
 
 def _from_transport(error: Exception, server: str) -> DuplexdError:

@@ -12,6 +12,10 @@ from typing import Any, cast
 
 from services.language import language_of
 
+#: stands for the output of a function call that has none; the same each time, so that what the
+#: server has kept of the conversation holds
+NO_OUTPUT = "(no output yet)"
+
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -61,8 +65,8 @@ def all_well_formed(value: Any) -> Any:
 def with_prompt(prompt: str, messages: list[Any]) -> list[dict[str, Any]]:
     """Builds the request's messages: the prompt, then the context with neighbours merged.
 
-    Only plain text messages of the same role are merged, with a newline between. Answers of which
-    nothing was heard are left out.
+    Only plain text messages of the same role are merged, with a newline between: function calls and
+    their outputs stay as they are. Answers of which nothing was heard are left out.
     """
     merged: list[dict[str, Any]] = [{"role": "system", "content": prompt}] if prompt else []
     for message in messages:
@@ -81,6 +85,26 @@ def with_prompt(prompt: str, messages: list[Any]) -> list[dict[str, Any]]:
         else:
             merged.append(dict(message))
     return merged
+
+
+def with_outputs(messages: list[Any]) -> list[Any]:
+    """Answers every function call right behind it: servers refuse a conversation in any other form.
+
+    The outputs of a message's calls follow it, in the order of the calls; of two outputs of one
+    call the later holds; a call without one gets `NO_OUTPUT`. Outputs of no call are left out.
+    """
+    outputs = {
+        message.get("tool_call_id"): message for message in messages if message["role"] == "tool"
+    }
+    result: list[Any] = []
+    for message in messages:
+        if message["role"] == "tool":
+            continue
+        result.append(message)
+        for call in message.get("tool_calls") or ():
+            missing = {"role": "tool", "tool_call_id": call["id"], "content": NO_OUTPUT}
+            result.append(outputs.get(call["id"], missing))
+    return result
 
 
 def with_switches(

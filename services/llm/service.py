@@ -7,11 +7,13 @@ and a failing server ends in a spoken message instead of an unusable service.
 
 from __future__ import annotations
 
+import json
+import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from loguru import logger
 from openai import AsyncOpenAI
@@ -22,25 +24,28 @@ from pipecat.frames.frames import (
     LLMFullResponseStartFrame,
     LLMTextFrame,
 )
-from pipecat.processors.aggregators.llm_context import LLMContext
+from pipecat.processors.aggregators.llm_context import LLMContext, LLMContextMessage
 from pipecat.processors.frame_processor import FrameDirection
 from pipecat.services.openai.llm import OpenAILLMService
 
 from services.answer import (
     FALLBACK,
-    INSTRUCTIONS,
     LANGUAGE,
     REVISION,
     AnswerEvents,
+    AnswerPlan,
+    AnswerPlans,
     Fallback,
     apology,
     by_language,
 )
+from services.llm.calls import CallArguments, CallBegun, CallDone, CallEvent
 from services.llm.context import fit, halve, is_too_long, tokens_of
 from services.llm.failures import describe_failure
-from services.llm.messages import all_well_formed, with_prompt, with_switches
+from services.llm.messages import all_well_formed, with_outputs, with_prompt, with_switches
 from services.llm.stream import AnswerStream, StreamLimits
 from services.revision import RevisionBoard
+from services.tools import NamedTool, Tool
 from tts_engine.errors import DuplexdError, EngineFailed
 
 #: an answer may have so many characters for each token of its bound; servers may ignore the bound
@@ -59,7 +64,6 @@ class AnswerSettings:
         temperature: of sampling.
         max_tokens: bound of an answer.
         context_tokens: bound of a request and its answer; older exchanges are dropped.
-        instructions: the client's own prompt, in place of ours.
         first_token_timeout_s: longest wait for the first token.
         idle_timeout_s: longest wait between tokens.
     """
@@ -71,7 +75,6 @@ class AnswerSettings:
     temperature: float = 0.6
     max_tokens: int = 300
     context_tokens: int = 16_000
-    instructions: str = ""
     first_token_timeout_s: float = 15.0
     idle_timeout_s: float = 15.0
 
@@ -85,6 +88,7 @@ class AnswerService(OpenAILLMService):
         client: AsyncOpenAI,
         settings: AnswerSettings,
         board: RevisionBoard,
+        plans: AnswerPlans,
         events: AnswerEvents,
     ) -> None:
         self._shared_client = client
@@ -95,13 +99,14 @@ class AnswerService(OpenAILLMService):
                 max_tokens=settings.max_tokens,
             ),
         )
-        self.answers = settings
+        self._answers = settings
         self._board = board
+        self._plans = plans
         self._events = events
         self._revision = 0
         self._language = ""
         self._prompt_language = ""
-        self._instructions = ""
+        self._plan: AnswerPlan
         self._stream: AnswerStream | None = None
 
     def create_client(self, *args: Any, **kwargs: Any) -> AsyncOpenAI:
@@ -111,11 +116,16 @@ class AnswerService(OpenAILLMService):
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         """Drops what is dead, remembers what is asked for, and lets pipecat do the rest."""
         if isinstance(frame, LLMContextFrame):
-            if not self._board.alive(frame.metadata.get(REVISION, 0)):
+            revision: int = frame.metadata.get(REVISION, 0)
+            plan = self._plans.of(revision)
+            if plan is None:
                 return
-            self._revision = frame.metadata[REVISION]
+            self._revision, self._plan = revision, plan
             self._language = frame.metadata.get(LANGUAGE, "")
-            self._instructions = frame.metadata.get(INSTRUCTIONS) or ""
+            if plan.messages is not None:
+                # Copies: its shortening is not to touch the plan.
+                messages = [dict(message) for message in plan.messages]
+                frame.context = LLMContext(cast("list[LLMContextMessage]", messages))
         await super().process_frame(frame, direction)
 
     async def push_frame(
@@ -124,8 +134,10 @@ class AnswerService(OpenAILLMService):
         """Stamps the revision on every frame of an answer, and on its end what to say for it."""
         if isinstance(frame, LLMFullResponseStartFrame | LLMTextFrame | LLMFullResponseEndFrame):
             if isinstance(frame, LLMFullResponseEndFrame) and self._stream is not None:
-                error, self._stream = self._stream.silence(), None
-                frame.metadata[FALLBACK] = Fallback(text=self._apology(), error=error)
+                stream, self._stream = self._stream, None
+                if not stream.called:
+                    fallback = Fallback(text=self._apology(), error=stream.silence())
+                    frame.metadata[FALLBACK] = fallback
             frame.metadata.setdefault(REVISION, self._revision)
         await super().push_frame(frame, direction)
 
@@ -144,13 +156,13 @@ class AnswerService(OpenAILLMService):
         says so itself, in the same words each time, so that the prefix stays what it was.
         """
         params = super().build_chat_completion_params(params_from_context)
-        given, prompt = self._prompt()
-        messages: list[Any] = params["messages"]
-        if not given:
-            messages = with_switches(messages, self._prompt_language, self.answers.switches)
-        params["messages"] = all_well_formed(with_prompt(prompt, messages))
-        params["temperature"] = self.answers.temperature
-        params["max_tokens"] = self.answers.max_tokens
+        messages: list[Any] = with_outputs(params["messages"])
+        if not self._plan.instructions:
+            messages = with_switches(messages, self._prompt_language, self._answers.switches)
+        params["messages"] = all_well_formed(with_prompt(self._prompt(), messages))
+        params["temperature"] = self._plan.temperature
+        params["max_tokens"] = self._plan.max_tokens
+        params.update(all_well_formed(_tool_params(self._plan)))
         return params
 
     async def get_chat_completions(self, context: LLMContext) -> Any:
@@ -159,15 +171,20 @@ class AnswerService(OpenAILLMService):
         Returns:
             An async iterator of chunks with `close`, as pipecat expects of a stream.
         """
-        answers = self.answers
+        answers, events, revision = self._answers, self._events, self._revision
         self._stream = AnswerStream(
             ask=partial(self._ask, context),
             limits=StreamLimits(
                 first_token_s=answers.first_token_timeout_s,
                 idle_s=answers.idle_timeout_s,
-                chars=answers.max_tokens * CHARS_PER_TOKEN,
+                chars=self._plan.max_tokens * CHARS_PER_TOKEN,
             ),
+            offered=[tool.name for tool in _offered(self._plan)],
+            new_call_id=_new_call_id,
             on_first_token=self._note_first_token,
+            on_call=partial(_tell_call, events, revision),
+            on_usage=partial(events.on_usage, revision),
+            on_cut=partial(events.on_cut, revision),
             on_failure=self.apologise,
         )
         return self._stream
@@ -183,11 +200,12 @@ class AnswerService(OpenAILLMService):
 
     async def _ask(self, context: LLMContext) -> Any:
         """The request itself, of as much of the conversation as the server can take."""
-        _, prompt = self._prompt()
-        answers = self.answers
+        most, plan = self._answers.context_tokens, self._plan
         # A bound of the answer that leaves nothing for the question is not to be taken at its word.
-        room = max(answers.context_tokens - answers.max_tokens, answers.context_tokens // 2)
-        self._shorten(context, fit(context.messages, room - tokens_of(prompt)))
+        room = max(most - plan.max_tokens, most // 2)
+        tools = json.dumps(_tool_params(plan), ensure_ascii=False)
+        room -= tokens_of(self._prompt()) + (tokens_of(tools) if plan.tools else 0)
+        self._shorten(context, fit(context.messages, room))
         try:
             return await super().get_chat_completions(context)
         except Exception as error:
@@ -202,16 +220,60 @@ class AnswerService(OpenAILLMService):
             return False
         logger.info("{}: the oldest {} messages were dropped from the context", self, dropped)
         context.set_messages(kept)
+        self._events.on_shortened()
         return True
 
-    def _prompt(self) -> tuple[str, str]:
-        """The client's own prompt, if it gave one, and the prompt that holds."""
+    def _prompt(self) -> str:
+        """The client's own prompt, if it gave one, or ours in the conversation's language."""
         self._prompt_language = self._prompt_language or self._language
-        given = self._instructions or self.answers.instructions
-        return given, given or by_language(self.answers.prompts, self._prompt_language)
+        return self._plan.instructions or by_language(self._answers.prompts, self._prompt_language)
 
     def _apology(self) -> str:
-        return by_language(self.answers.apologies, self._language)
+        return by_language(self._answers.apologies, self._language)
 
     def _note_first_token(self) -> None:
         self._events.on_stamp(self._revision, "first_token", time.monotonic())
+
+
+def _new_call_id() -> str:
+    """An id for a function call; it must not be one that the client has in store, so no number."""
+    return f"call_{secrets.token_hex(8)}"
+
+
+def _tell_call(events: AnswerEvents, revision: int, event: CallEvent) -> None:
+    match event:
+        case CallBegun(call_id, name):
+            events.on_call_begun(revision, call_id, name)
+        case CallArguments(call_id, delta):
+            events.on_call_arguments(revision, call_id, delta)
+        case CallDone(call):
+            events.on_call_done(revision, call)
+
+
+def _offered(plan: AnswerPlan) -> tuple[Tool, ...]:
+    """The functions that an answer may ask for."""
+    return () if plan.tool_choice == "none" else plan.tools
+
+
+def _tool_params(plan: AnswerPlan) -> dict[str, Any]:
+    """What a request says about functions, in OpenAI's chat format: nothing, where there are none;
+    some servers refuse an empty list.
+    """
+    tools, choice = _offered(plan), plan.tool_choice
+    if not tools:
+        return {}
+    named = isinstance(choice, NamedTool)
+    return {
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": dict(tool.parameters) or {"type": "object", "properties": {}},
+                },
+            }
+            for tool in tools
+        ],
+        "tool_choice": {"type": "function", "function": {"name": choice.name}} if named else choice,
+    }

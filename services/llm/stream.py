@@ -1,19 +1,21 @@
 """An answer as it comes from the server: bounded in time and length, and never trusted.
 
 Whatever the server sends, what comes out is text, piece by piece, and the stream ends without
-raising: failures are told.
+raising: failures are told, and so are function calls, usage, and why an answer is not whole.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 from loguru import logger
 
+from services.face import Cut, Usage
+from services.llm.calls import CallDeltas, CallDone, CallEvent
 from services.llm.failures import CHECK_URL, LATER, describe_failure
 from services.llm.messages import SurrogateJoiner
 from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
@@ -29,6 +31,10 @@ THINKING_TIMES = 4
 _LINGER_S = 1.0
 #: bytes of one event; the client would collect without end
 _MAX_EVENT = 1 << 20
+#: tokens that an answer can have; a larger count is none
+_MAX_TOKENS = 1 << 31
+#: finish reasons of answers that are not whole
+_CUTS: dict[str, Cut] = {"length": "max_tokens", "content_filter": "content_filter"}
 
 _END = object()
 _DONE = re.compile(rb"[\r\n]data: ?\[DONE\]")
@@ -70,7 +76,7 @@ class StreamLimits:
         first_token_s: from the request to the first token; to the first token that can be spoken
             it may take `THINKING_TIMES` as long.
         idle_s: between tokens.
-        chars: of the whole answer; what is longer is cut off.
+        chars: of the whole answer, function calls included; what is longer is cut off.
     """
 
     first_token_s: float
@@ -84,8 +90,17 @@ class AnswerStream:
     Args:
         ask: makes the request.
         limits: its bounds.
-        on_first_token: called when the first text is there.
+        offered: names of the functions that the request offers; calls of others are dropped.
+        new_call_id: makes ids of function calls.
+        on_first_token: called when the first text is there, or the first of a function call.
+        on_call: told of function calls as they are written; one that is being written when the
+            answer breaks off is never done.
+        on_usage: told the server's count of tokens, again when it changes.
+        on_cut: told at the answer's end why it is not whole.
         on_failure: told how the stream failed, before it ends.
+
+    Attributes:
+        called: a whole function call was told.
     """
 
     def __init__(
@@ -93,22 +108,33 @@ class AnswerStream:
         *,
         ask: Callable[[], Awaitable[Any]],
         limits: StreamLimits,
+        offered: Collection[str],
+        new_call_id: Callable[[], str],
         on_first_token: Callable[[], None],
+        on_call: Callable[[CallEvent], None],
+        on_usage: Callable[[Usage], None],
+        on_cut: Callable[[Cut], None],
         on_failure: Callable[[DuplexdError], Awaitable[None]],
     ) -> None:
         self._ask = ask
         self._limits = limits
+        self._calls = CallDeltas(new_call_id, offered) if offered else None
         self._on_first_token = on_first_token
+        self._on_call = on_call
+        self._on_usage = on_usage
+        self._on_cut = on_cut
         self._on_failure = on_failure
         self._joiner = SurrogateJoiner()
         self._hidden = HiddenFilter()
-        self._chars = 0
-        self._speaks = False  # something came that can be spoken
+        self._chars = 0  # of text and function calls
+        self._speaks = False  # something came that can be spoken, or a function call
         self._finish = ""
         self._tools = False
+        self._usage: Usage | None = None
         self._work = 0
         self._thinking_until = 0.0
         self._chunks = self._run()
+        self.called = False
 
     def __aiter__(self) -> AsyncIterator[TextChunk]:
         return self._chunks
@@ -119,13 +145,17 @@ class AnswerStream:
 
     def silence(self) -> DuplexdError:
         """Why nothing of the answer could be spoken, where the stream itself did not fail."""
-        if self._finish == "length" or self._chars >= self._limits.chars:
+        if self._cut_by() == "max_tokens":
             return EngineFailed(
                 "The language model used up its tokens before it said anything",
                 mend="Raise llm.max_tokens, or choose a model that thinks less",
             )
-        if self._tools:
+        if self._cut_by() == "content_filter":
+            return EngineFailed("The language model's server held its answer back by a filter")
+        if self._tools and self._calls is None:
             return EngineFailed("The language model called tools, and none are offered")
+        if self._tools:
+            return EngineFailed("The language model called no function that it was offered")
         return EngineFailed("The language model answered nothing that can be spoken")
 
     async def _run(self) -> AsyncGenerator[TextChunk, None]:
@@ -144,11 +174,16 @@ class AnswerStream:
                     chunk = await anext(chunks, _END)
                 if chunk is _END:
                     break
-                text, lives = self._read(chunk)
+                delta = self._open(chunk)
+                text, lives = self._read(delta)
                 for piece in self._cut(text):
-                    if self._is_work(piece):
+                    if self._is_work(len(piece)):
                         await asyncio.sleep(0)
                     yield TextChunk(piece)
+                if work := self._read_calls(delta):
+                    lives = True
+                    if self._is_work(work):
+                        await asyncio.sleep(0)
                 # Only now: the voice may have made us wait.
                 if self._finish:
                     deadline = loop.time() + _LINGER_S
@@ -158,13 +193,15 @@ class AnswerStream:
                         deadline = min(deadline, self._thinking_until)
             else:
                 logger.info("An answer was cut off after {} characters", limits.chars)
-                return
-            if rest := self._joiner.finish():
+            for rest in self._cut(self._joiner.finish()):
                 yield TextChunk(rest)
-            if not self._finish and not wire.done:
+            if not (self._finish or wire.done or self._cut_by()):
                 raise self._broken_off()
+            self._end()
         except TimeoutError:
-            if not self._finish:
+            if self._finish:
+                self._end()
+            else:
                 await self._on_failure(self._timed_out())
         except Exception as error:
             await self._on_failure(describe_failure(error))
@@ -172,38 +209,85 @@ class AnswerStream:
             if stream is not None:
                 await stream.close()
 
-    def _read(self, chunk: object) -> tuple[str, bool]:
-        """Takes what is text out of whatever came.
+    def _open(self, chunk: object) -> object:
+        """Takes what is no part of the message out of whatever came.
 
         Returns:
-            The text, and whether the chunk is a sign of life.
+            Its delta, or what is in its place.
         """
+        usage = _usage_of(getattr(chunk, "usage", None))
+        if usage is not None and usage != self._usage:
+            self._usage = usage
+            self._on_usage(usage)
         choices = getattr(chunk, "choices", None)
         choice: object = choices[0] if isinstance(choices, list) and choices else None
-        delta = getattr(choice, "delta", None)
+        finish = getattr(choice, "finish_reason", None)
+        if isinstance(finish, str):
+            self._finish = finish
+        return getattr(choice, "delta", None)
+
+    def _read(self, delta: object) -> tuple[str, bool]:
+        """Takes out what is text.
+
+        Returns:
+            The text, and whether the delta is a sign of life.
+        """
         content = getattr(delta, "content", None)
         text = self._joiner.push(content) if isinstance(content, str) and content else ""
         if text and not self._chars:
             self._on_first_token()
-        finish = getattr(choice, "finish_reason", None)
-        if isinstance(finish, str):
-            self._finish = finish
-        self._tools = self._tools or bool(getattr(delta, "tool_calls", None))
         return text, bool(text or getattr(delta, "reasoning_content", None))
+
+    def _read_calls(self, delta: object) -> int:
+        """Takes out what is of function calls, and tells it.
+
+        Returns:
+            Its characters.
+        """
+        tool_calls = getattr(delta, "tool_calls", None)
+        self._tools = self._tools or bool(tool_calls)
+        if not tool_calls or self._calls is None:
+            return 0
+        if not self._chars:
+            self._on_first_token()
+        before = self._calls.chars
+        events = self._calls.push(tool_calls)
+        self._tell(events)
+        self._speaks = self._speaks or bool(events)
+        self._chars += self._calls.chars - before
+        return self._calls.chars - before
+
+    def _tell(self, events: list[CallEvent]) -> None:
+        for event in events:
+            self.called = self.called or isinstance(event, CallDone)
+            self._on_call(event)
+
+    def _end(self) -> None:
+        """The answer has ended as answers do."""
+        cut = self._cut_by()
+        if self._calls is not None:
+            self._tell(self._calls.finish(cut=cut is not None))
+        if cut is not None:
+            self._on_cut(cut)
+
+    def _cut_by(self) -> Cut | None:
+        if self._chars >= self._limits.chars:
+            return "max_tokens"
+        return _CUTS.get(self._finish)
 
     def _cut(self, text: str) -> list[str]:
         """Pieces of a text, as far as the answer may go."""
         if not text:
             return []
-        text = text[: self._limits.chars - self._chars]
+        text = text[: max(self._limits.chars - self._chars, 0)]
         self._chars += len(text)
         if not self._speaks:
             self._speaks = any(c.isalnum() for char in text for c in self._hidden.feed(char))
         return [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
 
-    def _is_work(self, piece: str) -> bool:
+    def _is_work(self, chars: int) -> bool:
         """Whether a piece's worth of work was done since the loop last went round."""
-        self._work += len(piece) + _CHUNK_COST
+        self._work += chars + _CHUNK_COST
         if self._work <= PIECE:
             return False
         self._work = 0
@@ -226,6 +310,23 @@ class AnswerStream:
             f"The language model sent nothing for {waited:g} s",
             mend="Is its server overloaded? See llm.first_token_timeout_s",
         )
+
+
+def _usage_of(value: object) -> Usage | None:
+    """A server's count of tokens; None for none, or nonsense."""
+    given = _count(value, "prompt_tokens")
+    made = _count(value, "completion_tokens")
+    if given is None or made is None:
+        return None
+    cached = _count(getattr(value, "prompt_tokens_details", None), "cached_tokens") or 0
+    return Usage(input_tokens=given, output_tokens=made, cached_tokens=min(cached, given))
+
+
+def _count(value: object, name: str) -> int | None:
+    count = getattr(value, name, None)
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < _MAX_TOKENS:
+        return None
+    return count
 
 
 class _Wire:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.face import SessionOptions
-from services.realtime.events import Role
+from services.face import AnswerOptions, SessionOptions
+from services.items import ContextItem
+from services.realtime.formats import AudioFormat
+from services.realtime.requests import Request
 from services.realtime.session import Session
 from tts_engine.errors import DuplexdError
 
@@ -28,9 +30,10 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Hear:
-    """Feed microphone audio: int16 mono at 24 kHz."""
+    """Feed microphone audio: whole samples of `format`."""
 
-    pcm: bytes
+    data: bytes
+    format: AudioFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +47,28 @@ class Clear:
 
 
 @dataclass(frozen=True, slots=True)
-class AddText:
-    """Conversation.add_text."""
+class Add:
+    """Conversation.add."""
 
-    role: Role
-    text: str
+    ref: str
+    item: ContextItem
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Conversation.remove."""
+
+    ref: str
 
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """Conversation.respond."""
+    """Conversation.respond with `options`; then `RealtimeCore.asked` or `.not_asked`."""
 
-    instructions: str | None
+    options: AnswerOptions
+    request: Request
+    event_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +93,6 @@ class Update:
     event_id: str | None
 
 
-Action = Send | Refuse | Hear | Commit | Clear | AddText | Respond | Cancel | HeardUntil | Update
+Action = (
+    Send | Refuse | Hear | Commit | Clear | Add | Remove | Respond | Cancel | HeardUntil | Update
+)

@@ -3,26 +3,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.face import Outcome
-from services.realtime.audio import encode_audio
-from services.realtime.items import Items, Spoken, message
+from services.face import Cut, Outcome, Usage
+from services.items import FunctionCall
+from services.realtime.items import Items
+from services.realtime.outputs import Call, Place, Speech, Spoken
+from services.realtime.requests import Request
+from services.realtime.responses import ending, show_response
+from services.realtime.schema import Refused
 from services.realtime.session import Session
 from services.realtime.wire import Wire
 from tts_engine.errors import DuplexdError, EngineFailed
 
-_STATUS = {"answered": "completed", "interrupted": "cancelled", "failed": "failed"}
+#: answers remembered, for truncation and for latency reports; the conversation knows no more either
+_REMEMBERED = 32
 
 
 @dataclass(slots=True, kw_only=True)
 class _Answer:
-    """The response that is open.
+    """A response.
 
     Parameters:
-        session: the session when it began; later changes hold from the next answer on.
-        text: the pieces sent so far.
+        session: the session as this answer has it; later changes hold from the next one on.
+        metadata: of its request.
+        remembered: it is part of the conversation.
+        outputs: what there is of it, in the order of appearance.
         heard_ms: how much was played when it was interrupted.
         by_client: the client asked for its end.
         early: the client asked for its end before it began. An answer that speaks all the same is
@@ -30,39 +38,15 @@ class _Answer:
     """
 
     spoken: Spoken
-    previous: str | None
     session: Session
-    text: list[str] = field(default_factory=list[str])
+    metadata: dict[str, str] | None = None
+    remembered: bool = True
+    outputs: list[Speech | Call] = field(default_factory=list[Speech | Call])
+    speech: Speech | None = None
+    calls: dict[str, Call] = field(default_factory=dict[str, Call])
     heard_ms: int | None = None
     by_client: bool = False
     early: bool = False
-
-    @property
-    def as_text(self) -> bool:
-        return self.session.modality == "text"
-
-    def place(self) -> dict[str, Any]:
-        """The fields that say where a piece of content belongs."""
-        return {
-            "response_id": self.spoken.response_id,
-            "item_id": self.spoken.item_id,
-            "output_index": 0,
-            "content_index": 0,
-        }
-
-    def part(self, text: str) -> dict[str, Any]:
-        if self.as_text:
-            return {"type": "text", "text": text}
-        return {"type": "audio", "transcript": text}
-
-    def item(self, status: str, text: str | None = None) -> dict[str, Any]:
-        content: list[dict[str, Any]] = []
-        if text is not None:
-            kind, key = ("output_text", "text") if self.as_text else ("output_audio", "transcript")
-            content.append({"type": kind, key: text})
-        return message(
-            item_id=self.spoken.item_id, role="assistant", content=content, status=status
-        )
 
 
 class Answers:
@@ -78,56 +62,92 @@ class Answers:
         self._items = items
         self._conversation_id = conversation_id
         self._open: _Answer | None = None
-        # answers that the client stopped before they began; they begin nevertheless, to be ended
-        self._stopped_early = 0
+        self._spoken: dict[int, Spoken] = {}
+        # requests that ended while another response was open
+        self._dropped: list[tuple[Session, Request]] = []
 
     @property
     def response_id(self) -> str | None:
         """The response that is open."""
         return self._open.spoken.response_id if self._open else None
 
-    def stopped_by_client(self, *, expected: bool = False) -> None:
-        """The end of the open answer, when it comes, is what the client asked for.
+    @property
+    def untold(self) -> int:
+        """Requests that were dropped, and wait for the open response to be told."""
+        return len(self._dropped)
 
-        Args:
-            expected: so is that of an answer that has yet to begin.
-        """
+    def stopped_by_client(self) -> None:
+        """The end of the open answer, when it comes, is what the client asked for."""
         if self._open:
             self._open.by_client = True
-        if expected:
-            self._stopped_early += 1
 
-    def none_expected(self) -> None:
-        """Whatever answer comes now has not been stopped."""
-        self._stopped_early = 0
+    def replaced_by_client(self) -> None:
+        """The client asks for another answer; one that has called a function leads up to it."""
+        if self._open and not self._open.calls:
+            self._open.by_client = True
 
-    def begin(self, revision: int, session: Session) -> list[str]:
-        """See Sink.begin."""
+    def spoken(self, item_id: str) -> Spoken:
+        """An answer by its message.
+
+        Raises:
+            Refused: there is none, or none with sound.
+        """
+        for spoken in reversed(self._spoken.values()):
+            if spoken.item_id == item_id:
+                if spoken.as_text:
+                    raise Refused(
+                        "The item has no audio", reason="invalid_value", param="content_index"
+                    )
+                return spoken
+        raise Refused(
+            f"None of the last {_REMEMBERED} answers spoke an item with this id",
+            reason="item_not_found",
+            param="item_id",
+        )
+
+    def shorten(self, spoken: Spoken, audio_ms: int) -> None:
+        """The client says that it played no more: the text that was heard is another one, and only
+        the conversation knows which.
+        """
+        item = spoken.item
+        if audio_ms < spoken.sent_ms and item is not None and item.done and item.shown is not None:
+            content = [{"type": "output_audio", "transcript": None}]
+            item.shown = {**item.shown, "status": "incomplete", "content": content}
+            self._items.keep(item)
+
+    def by_revision(self, revision: object) -> Spoken | None:
+        """An answer by its number."""
+        return self._spoken.get(revision) if isinstance(revision, int) else None
+
+    def begin(
+        self, revision: int, session: Session, request: Request | None, *, stopped: bool
+    ) -> list[str]:
+        """See Sink.begin.
+
+        Args:
+            request: what it answers; None: a turn.
+            stopped: the client has asked for its end already.
+        """
         stale = self._open
         events = self.end(stale.spoken.revision, "interrupted", heard="") if stale else []
-        spoken = Spoken(
-            revision=revision,
-            response_id=self._wire.new_id("resp"),
-            item_id=self._wire.new_id("item"),
-        )
-        previous = self._items.add(spoken.item_id, spoken)
-        self._open = answer = _Answer(
-            spoken=spoken, previous=previous, session=session, early=self._stopped_early > 0
-        )
-        self._stopped_early = max(0, self._stopped_early - 1)
-        event = self._wire.event
-        item = answer.item("in_progress")
+        self._open = answer = self._answer(revision, session, request)
+        answer.early = stopped
+        self._spoken[revision] = answer.spoken
+        if len(self._spoken) > _REMEMBERED:
+            del self._spoken[next(iter(self._spoken))]
+        return [*events, self._wire.event("response.created", response=self._response(answer))]
+
+    def dropped(self, session: Session, request: Request) -> list[str]:
+        """See Sink.dropped. One response is told at a time: while one is open this waits for it."""
+        if self._open is not None:
+            self._dropped.append((session, request))
+            return []
+        answer = self._answer(0, session, request)
+        status, details = ending("interrupted", by_client=request.stopped)
+        over = self._response(answer, status=status, details=details)
         return [
-            *events,
-            event("response.created", response=self._response(answer, "in_progress", [])),
-            event(
-                "response.output_item.added",
-                response_id=spoken.response_id,
-                output_index=0,
-                item=item,
-            ),
-            event("conversation.item.added", previous_item_id=previous, item=item),
-            event("response.content_part.added", **answer.place(), part=answer.part("")),
+            self._wire.event("response.created", response=self._response(answer)),
+            self._wire.event("response.done", response=over),
         ]
 
     def text(self, revision: int, text: str) -> list[str]:
@@ -135,21 +155,36 @@ class Answers:
         answer = self._current(revision)
         if answer is None or not text:
             return []
-        answer.early = False
-        answer.text.append(text)
-        kind = "output_text" if answer.as_text else "output_audio_transcript"
-        return [self._wire.event(f"response.{kind}.delta", **answer.place(), delta=text)]
+        began, speech = self._speech(answer)
+        return [*began, *speech.text(text)]
 
-    def audio(self, revision: int, pcm: bytes) -> str | None:
-        """See Sink.audio; None when there is nothing to send."""
+    def audio(self, revision: int, pcm: bytes) -> list[str]:
+        """See Sink.audio."""
         answer = self._current(revision)
-        if answer is None or answer.as_text:
-            return None
-        answer.early = False
-        answer.spoken.samples += len(pcm) // 2
-        return self._wire.event(
-            "response.output_audio.delta", **answer.place(), delta=encode_audio(pcm)
-        )
+        if answer is None or answer.spoken.as_text:
+            return []
+        began, speech = self._speech(answer)
+        return [*began, *speech.audio(pcm)]
+
+    def call_begun(self, revision: int, call_id: str, name: str) -> list[str]:
+        """See Sink.call_begun."""
+        answer = self._current(revision)
+        if answer is None:
+            return []
+        call = Call(self._place(answer), call_id=call_id, name=name)
+        answer.calls[call_id] = call
+        answer.outputs.append(call)
+        return call.begin()
+
+    def call_arguments(self, revision: int, call_id: str, delta: str) -> list[str]:
+        """See Sink.call_arguments."""
+        call = self._call(revision, call_id)
+        return call.arguments(delta) if call is not None and delta else []
+
+    def call_done(self, revision: int, done: FunctionCall) -> list[str]:
+        """See Sink.call_done."""
+        call = self._call(revision, done.call_id)
+        return call.end(done.arguments) if call is not None else []
 
     def flush(self, revision: int, heard_ms: int) -> None:
         """See Sink.flush. The client has dropped its audio at speech_started, or by its own wish;
@@ -173,13 +208,16 @@ class Answers:
         ]
 
     def end(
-        self, revision: int, outcome: Outcome, *, heard: str, error: DuplexdError | None = None
+        self,
+        revision: int,
+        outcome: Outcome,
+        *,
+        heard: str,
+        error: DuplexdError | None = None,
+        usage: Usage | None = None,
+        cut: Cut | None = None,
     ) -> list[str]:
-        """See Sink.end.
-
-        The `done` events of text carry what was sent, as their deltas did. The item carries what
-        was heard: it is what the context holds.
-        """
+        """See Sink.end."""
         if outcome == "failed" and error is None:
             error = EngineFailed("The answer failed")
         answer = self._current(revision)
@@ -187,78 +225,86 @@ class Answers:
             # an answer that failed before it began must not end in silence
             return [self._wire.failure(error)] if error else []
         self._open = None
-        sent = "".join(answer.text)
-        place = answer.place()
-        event = self._wire.event
-        item = answer.item("completed" if outcome == "answered" else "incomplete", heard)
         events: list[str] = []
-        if answer.as_text:
-            events.append(event("response.output_text.done", **place, text=sent))
-        else:
-            events.append(event("response.output_audio.done", **place))
-            events.append(event("response.output_audio_transcript.done", **place, transcript=sent))
-        events += [
-            event("response.content_part.done", **place, part=answer.part(sent)),
-            event(
-                "response.output_item.done",
-                response_id=answer.spoken.response_id,
-                output_index=0,
-                item=item,
-            ),
-            event("conversation.item.done", previous_item_id=answer.previous, item=item),
-        ]
-        if answer.heard_ms is not None and not answer.as_text:
-            events.append(
-                event(
-                    "conversation.item.truncated",
-                    item_id=answer.spoken.item_id,
-                    content_index=0,
-                    audio_end_ms=answer.heard_ms,
-                )
-            )
-        details = _details(answer, outcome, error)
-        response = self._response(answer, _STATUS[outcome], [item], details)
-        events.append(event("response.done", response=response))
+        for output in answer.outputs:
+            if isinstance(output, Speech):
+                whole = outcome == "answered" and cut is None
+                events += output.end("completed" if whole else "incomplete", heard=heard)
+            elif output.open:
+                events += output.void()
+        if answer.speech is not None and answer.heard_ms is not None:
+            events += answer.speech.truncated(answer.heard_ms)
+        by_client = answer.by_client or answer.early
+        status, details = ending(outcome, by_client=by_client, error=error, cut=cut)
+        response = self._response(answer, status=status, details=details, usage=usage)
+        events.append(self._wire.event("response.done", response=response))
+        dropped, self._dropped = self._dropped, []
+        for session, request in dropped:
+            events += self.dropped(session, request)
         return events
+
+    def _answer(self, revision: int, session: Session, request: Request | None) -> _Answer:
+        if request is not None:
+            session = session.answering(request.options)
+        return _Answer(
+            spoken=Spoken(
+                revision=revision,
+                response_id=self._wire.new_id("resp"),
+                as_text=session.modality == "text",
+            ),
+            session=session,
+            metadata=request.options.metadata if request is not None else None,
+            remembered=request is None or request.remembered,
+        )
 
     def _current(self, revision: int) -> _Answer | None:
         answer = self._open
         return answer if answer is not None and answer.spoken.revision == revision else None
 
+    def _speech(self, answer: _Answer) -> tuple[Sequence[str], Speech]:
+        """The message of an answer that speaks, and what makes it appear."""
+        answer.early = False
+        if answer.speech is not None:
+            return (), answer.speech
+        session = answer.session
+        answer.speech = speech = Speech(
+            self._place(answer),
+            spoken=answer.spoken,
+            modality=session.modality,
+            says=session.says,
+        )
+        answer.outputs.append(speech)
+        return speech.begin(), speech
+
+    def _call(self, revision: int, call_id: str) -> Call | None:
+        """A call that is being written."""
+        answer = self._current(revision)
+        call = answer.calls.get(call_id) if answer is not None else None
+        return call if call is not None and call.open else None
+
+    def _place(self, answer: _Answer) -> Place:
+        return Place(
+            wire=self._wire,
+            response_id=answer.spoken.response_id,
+            index=len(answer.outputs),
+            items=self._items if answer.remembered else None,
+        )
+
     def _response(
         self,
         answer: _Answer,
-        status: str,
-        output: list[dict[str, Any]],
+        *,
+        status: str = "in_progress",
         details: dict[str, Any] | None = None,
+        usage: Usage | None = None,
     ) -> dict[str, Any]:
-        session = answer.session.wire()
-        speech = session["audio"]["output"]
-        return {
-            "object": "realtime.response",
-            "id": answer.spoken.response_id,
-            "status": status,
-            "status_details": details,
-            "output": output,
-            "conversation_id": self._conversation_id,
-            "output_modalities": session["output_modalities"],
-            "max_output_tokens": session["max_output_tokens"],
-            "audio": {"output": {"format": speech["format"], "voice": speech["voice"]}},
-            "usage": None,
-            "metadata": None,
-        }
-
-
-def _details(
-    answer: _Answer, outcome: Outcome, error: DuplexdError | None
-) -> dict[str, Any] | None:
-    """Why a response did not complete."""
-    if outcome == "answered":
-        return None
-    details: dict[str, Any] = {"type": _STATUS[outcome]}
-    if error is not None:
-        details["error"] = {"type": "server_error", "code": error.code, "message": str(error)}
-    else:
-        by_client = answer.by_client or answer.early
-        details["reason"] = "client_cancelled" if by_client else "turn_detected"
-    return details
+        return show_response(
+            response_id=answer.spoken.response_id,
+            session=answer.session,
+            conversation_id=self._conversation_id if answer.remembered else None,
+            metadata=answer.metadata,
+            status=status,
+            details=details,
+            output=[output.shown for output in answer.outputs],
+            usage=usage,
+        )

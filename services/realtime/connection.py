@@ -5,39 +5,41 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from dataclasses import replace
 from typing import Any
 
 from fastapi import WebSocket
 from loguru import logger
 from starlette.websockets import WebSocketDisconnect
 
-from services.face import Conversation, FaceContext, Outcome, PacingProfile, SessionOptions, Sink
+from services.face import Conversation, Cut, FaceContext, Outcome, PacingProfile, Sink, Usage
+from services.items import FunctionCall
 from services.realtime.actions import (
     Action,
-    AddText,
+    Add,
     Cancel,
     Clear,
     Commit,
     Hear,
     HeardUntil,
     Refuse,
+    Remove,
     Respond,
     Send,
     Update,
 )
-from services.realtime.audio import Downsampler
-from services.realtime.origins import foreign_origin
+from services.realtime.formats import PCM, EarFeed
+from services.realtime.handshake import WarmingUp, refuse
+from services.realtime.pace import EVENTS_PER_S, EventPace
 from services.realtime.protocol import RealtimeCore
+from services.realtime.schema import Refused
 from services.realtime.session import Session
 from services.realtime.uvicorn_protocol import ABORT
-from services.realtime.wire import Wire
 from services.realtime.writer import SocketWriter
-from tts_engine.errors import AtCapacity, BadRequest, DuplexdError, EngineFailed, TimedOut
+from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
 
 #: WebSocket close codes
-_NORMAL, _INTERNAL, _TRY_LATER = 1000, 1011, 1013
-#: bytes of audio taken before other tasks get their turn: one second. A message may hold minutes
-_SLICE = 48_000
+_NORMAL, _INTERNAL = 1000, 1011
 #: browsers offer this subprotocol, and give up when it is not picked
 _SUBPROTOCOL = "realtime"
 
@@ -63,8 +65,8 @@ class RealtimeConnection(Sink):
         self._socket = socket
         self._context = context
         self._boot_id = boot_id
-        self._seed = secrets.token_hex(8)
-        self._downsampler = Downsampler()
+        self._ears = EarFeed(PCM)
+        self._pace = EventPace(now=time.monotonic())
         # set by `serve` before anything can use them
         self._conversation: Conversation
         self._core: RealtimeCore
@@ -73,18 +75,12 @@ class RealtimeConnection(Sink):
 
     async def serve(self) -> None:
         """Returns when the connection is over and nothing of it is left."""
-        origin = foreign_origin(self._socket.headers)
-        if origin is not None:
-            logger.warning("realtime client refused: a web page of {!r} may not connect", origin)
-            self._context.on_error(BadRequest("A web page of another host may not connect"))
-            await self._socket.close()  # before it is accepted: 403
-            return
-        offered: list[str] = self._socket.scope.get("subprotocols", [])
-        await self._socket.accept(_SUBPROTOCOL if _SUBPROTOCOL in offered else None)
         try:
             self._open()
         except DuplexdError as error:
-            await self._turn_away(error)
+            logger.warning("realtime client turned away: {}", error)
+            self._context.on_error(error)
+            await refuse(self._socket, error)
             return
         self._writer = SocketWriter(
             send=self._send,
@@ -92,6 +88,8 @@ class RealtimeConnection(Sink):
             on_failure=self._sending_failed,
         )
         self._post(self._core.created())
+        if not await self._accept():
+            return
         writer = asyncio.create_task(self._writer.run(), name="realtime-writer")
         reader = asyncio.create_task(self._read(), name="realtime-reader")
         code = _NORMAL
@@ -111,29 +109,41 @@ class RealtimeConnection(Sink):
             await self._close(code)
 
     def _open(self) -> None:
+        """Opens the conversation.
+
+        Raises:
+            DuplexdError: there is none for this client.
+        """
         sessions = self._context.sessions
         if not sessions.ready:
-            raise _WarmingUp("The daemon is warming up", mend="Try again in a moment")
-        self._conversation = sessions.open(self, SessionOptions())
+            raise WarmingUp("The daemon is warming up", mend="Try again in a moment")
+        query = self._socket.query_params
         session = Session(
-            id=self._conversation.id,
-            model=self._socket.query_params.get("model", ""),
+            id="",
+            kind="transcription" if query.get("intent") == "transcription" else "realtime",
+            model=query.get("model", ""),
             default_voice=next(iter(sessions.voices), ""),
         )
-        self._core = RealtimeCore(session=session, seed=self._seed, boot_id=self._boot_id)
+        self._conversation = sessions.open(self, session.options())
+        self._core = RealtimeCore(
+            session=replace(session, id=self._conversation.id),
+            seed=secrets.token_hex(8),
+            boot_id=self._boot_id,
+        )
 
-    async def _turn_away(self, error: DuplexdError) -> None:
-        """No conversation: says why, and closes."""
-        logger.warning("realtime client turned away: {}", error)
-        self._context.on_error(error)
-        code = _TRY_LATER if isinstance(error, AtCapacity) else _INTERNAL
-        reason = "warming up" if isinstance(error, _WarmingUp) else error.code.replace("_", " ")
+    async def _accept(self) -> bool:
+        """Completes the handshake. A conversation whose client is gone by now does not begin."""
+        offered: list[str] = self._socket.scope.get("subprotocols", [])
+        accepted = False
         try:
-            async with asyncio.timeout(self._context.send_timeout_s):
-                await self._send(Wire(seed=self._seed).failure(error))
-        except (TimeoutError, ConnectionError):
-            return
-        await self._close(code, reason)
+            await self._socket.accept(_SUBPROTOCOL if _SUBPROTOCOL in offered else None)
+            accepted = True
+        except (OSError, RuntimeError, WebSocketDisconnect):
+            logger.debug("{}: the client left at the door", self._conversation.id)
+        finally:
+            if not accepted:
+                self._conversation.close()
+        return accepted
 
     # --- from the client --------------------------------------------------------------------
     async def _read(self) -> None:
@@ -150,17 +160,31 @@ class RealtimeConnection(Sink):
                 actions = self._core.receive_binary() if text is None else self._core.receive(text)
                 for action in actions:
                     await self._act(action, arrived)
+                await self._slow_down(arrived)
         except Exception as error:
             logger.opt(exception=error).error("{}: reading broke", self._conversation.id)
             await self.error(EngineFailed("The connection broke"))
         finally:
             self._conversation.close()
 
+    async def _slow_down(self, arrived: float) -> None:
+        """Reads no faster than a client may send: what comes too fast waits, and none is lost."""
+        wait_s = self._pace.take(arrived)
+        if not wait_s:
+            return
+        if self._pace.first():
+            error = Refused(
+                f"More than {EVENTS_PER_S} events a second: they are read more slowly",
+                reason="rate_limit_exceeded",
+            )
+            await self._refuse(self._core.refuse(error))
+        await asyncio.sleep(wait_s)
+
     async def _act(self, action: Action, arrived: float) -> None:
         conversation = self._conversation
         match action:
             case Hear():
-                await self._hear(action.pcm, arrived)
+                await self._hear(action, arrived)
             case Send():
                 # waits for room: a client that sends faster than it reads is slowed down by this
                 await self._writer.put(action.text)
@@ -170,10 +194,12 @@ class RealtimeConnection(Sink):
                 conversation.commit()
             case Clear():
                 conversation.clear()
-            case AddText():
-                conversation.add_text(action.role, action.text)
+            case Add():
+                conversation.add(action.ref, action.item, after=action.after)
+            case Remove():
+                conversation.remove(action.ref)
             case Respond():
-                conversation.respond(instructions=action.instructions)
+                await self._respond(action)
             case Cancel():
                 conversation.cancel()
             case HeardUntil():
@@ -181,11 +207,15 @@ class RealtimeConnection(Sink):
             case Update():
                 await self._update(action)
 
-    async def _hear(self, pcm: bytes, arrived: float) -> None:
-        for start in range(0, len(pcm), _SLICE):
+    async def _hear(self, action: Hear, arrived: float) -> None:
+        if action.format != self._ears.format:
+            self._ears = EarFeed(action.format)
+        # a message may hold minutes: after every second of it others get their turn
+        second = action.format.rate * action.format.width
+        for start in range(0, len(action.data), second):
             if start:
                 await asyncio.sleep(0)
-            heard = self._downsampler.push(pcm[start : start + _SLICE])
+            heard = self._ears.push(action.data[start : start + second])
             if heard:
                 self._conversation.audio(heard, arrived=arrived)
 
@@ -198,6 +228,14 @@ class RealtimeConnection(Sink):
             for event in self._core.updated(action):
                 await self._writer.put(event)
 
+    async def _respond(self, action: Respond) -> None:
+        try:
+            self._conversation.respond(action.options)
+        except DuplexdError as error:
+            await self._refuse(self._core.not_asked(action, error))
+        else:
+            self._core.asked(action)
+
     async def _refuse(self, action: Refuse) -> None:
         # repr: what a client sent may not be encodable
         logger.debug("{}: refused: {!r}", self._conversation.id, action.error.message)
@@ -205,29 +243,55 @@ class RealtimeConnection(Sink):
         await self._writer.put(action.text)
 
     # --- to the client: see Sink ------------------------------------------------------------
-    async def begin(self, revision: int) -> None:
+    async def begin(self, revision: int, *, ask: int | None = None) -> None:
         """See Sink."""
-        self._post(self._core.begin(revision))
+        self._post(self._core.begin(revision, ask))
+
+    async def dropped(self, ask: int) -> None:
+        """See Sink."""
+        self._post(self._core.dropped(ask))
 
     async def audio(self, revision: int, pcm: bytes) -> None:
         """See Sink."""
-        event = self._core.audio(revision, pcm)
-        if event is not None:
-            await self._writer.send(event)
+        *others, last = self._core.audio(revision, pcm) or (None,)
+        if last is not None:
+            self._post(others)
+            await self._writer.send(last)
 
     async def text(self, revision: int, text: str) -> None:
         """See Sink."""
         self._post(self._core.text(revision, text))
+
+    async def call_begun(self, revision: int, call_id: str, name: str) -> None:
+        """See Sink."""
+        self._post(self._core.call_begun(revision, call_id, name))
+
+    async def call_arguments(self, revision: int, call_id: str, delta: str) -> None:
+        """See Sink."""
+        self._post(self._core.call_arguments(revision, call_id, delta))
+
+    async def call_done(self, revision: int, call: FunctionCall) -> None:
+        """See Sink."""
+        self._post(self._core.call_done(revision, call))
 
     async def flush(self, revision: int, *, heard_ms: int) -> None:
         """See Sink."""
         self._core.flush(revision, heard_ms=heard_ms)
 
     async def end(
-        self, revision: int, outcome: Outcome, *, heard: str, error: DuplexdError | None = None
+        self,
+        revision: int,
+        outcome: Outcome,
+        *,
+        heard: str,
+        error: DuplexdError | None = None,
+        usage: Usage | None = None,
+        cut: Cut | None = None,
     ) -> None:
         """See Sink."""
-        self._post(self._core.end(revision, outcome, heard=heard, error=error))
+        self._post(
+            self._core.end(revision, outcome, heard=heard, error=error, usage=usage, cut=cut)
+        )
 
     async def pause(self, revision: int) -> None:
         """See Sink."""
@@ -249,9 +313,13 @@ class RealtimeConnection(Sink):
         """See Sink."""
         self._post(self._core.partial(text))
 
-    async def final(self, text: str, language: str) -> None:
-        """See Sink. The protocol has no place for the language."""
-        self._post(self._core.final(text))
+    async def final(self, text: str, language: str, *, turn: int) -> None:
+        """See Sink."""
+        self._post(self._core.final(text, language, turn=turn))
+
+    async def idle(self, *, since_ms: int, at_ms: int) -> None:
+        """See Sink."""
+        self._post(self._core.idle(since_ms=since_ms, at_ms=at_ms))
 
     async def turn_report(self, report: dict[str, Any]) -> None:
         """See Sink."""
@@ -292,17 +360,13 @@ class RealtimeConnection(Sink):
         if extension is not None:
             extension["call"]()
 
-    async def _close(self, code: int, reason: str = "") -> None:
+    async def _close(self, code: int) -> None:
         if self._gone:
             return
         try:
             async with asyncio.timeout(self._context.send_timeout_s):
-                await self._socket.close(code, reason)
+                await self._socket.close(code)
         except TimeoutError:
             self._abort()
         except (WebSocketDisconnect, RuntimeError):
             pass  # the client was faster
-
-
-class _WarmingUp(AtCapacity):
-    """The engines are not ready."""

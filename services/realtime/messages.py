@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any, cast
 
-from services.realtime.events import Refused
+from services.realtime.schema import Refused
 
 #: characters of the longest event that carries audio: the limit of the original for one piece
 MAX_AUDIO_MESSAGE = 15 * 1024 * 1024

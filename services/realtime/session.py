@@ -4,33 +4,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from services.face import SessionOptions
-from services.realtime.events import (
-    AudioConfig,
-    Modality,
-    ServerVad,
-    SessionPatch,
-    not_supported,
+from services.realtime.formats import PCM, AudioFormat
+from services.realtime.schema import Modality
+from services.realtime.schema_response import ResponseOptions
+from services.realtime.schema_session import (
+    AudioInput,
+    AudioOutput,
+    RealtimePatch,
+    Transcription,
+    TranscriptionPatch,
 )
+from services.realtime.tools import check_choice, show_choice, show_tools
+from services.realtime.turn_detection import Turns
+from services.tools import Tool, ToolChoice
 
-_PCM = {"type": "audio/pcm", "rate": 24_000}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turns:
-    """Turn detection by the daemon.
-
-    Parameters:
-        silence_ms: silence that ends a turn; None: the daemon's configuration.
-        respond: answer when a turn ends.
-        interrupt: speech during an answer interrupts it.
-    """
-
-    silence_ms: int | None = None
-    respond: bool = True
-    interrupt: bool = True
+Kind = Literal["realtime", "transcription"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,129 +30,188 @@ class Session:
 
     Parameters:
         id: the conversation's id.
+        kind: "transcription": turns are written down, and nothing is answered.
         model: what the client called the model in the address; shown back, without effect.
         default_voice: the voice that speaks when none was chosen.
+        hears, says: audio on the wire.
+        transcribes: the client is told the text of turns.
+        languages: the only ones that are spoken.
         turns: None: the client commits turns itself.
     """
 
     id: str
+    kind: Kind = "realtime"
     model: str = ""
     default_voice: str = ""
     voice: str | None = None
     instructions: str | None = None
     modality: Modality = "audio"
     speed: float | None = None
+    hears: AudioFormat = PCM
+    says: AudioFormat = PCM
+    transcribes: bool = True
+    languages: tuple[str, ...] | None = None
     turns: Turns | None = field(default_factory=Turns)
     max_tokens: int | None = None
     temperature: float | None = None
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = "auto"
 
-    def patched(self, patch: SessionPatch) -> Session:
+    @property
+    def answers(self) -> bool:
+        """The daemon answers by itself when a turn ends."""
+        return self.kind == "realtime" and self.turns is not None and self.turns.respond
+
+    def patched(self, patch: RealtimePatch | TranscriptionPatch) -> Session:
         """The session after a session.update.
 
         Raises:
-            Refused: the update asks for something that is not supported.
+            Refused: what it asks for does not go together.
         """
-        if patch.tools:
-            raise not_supported("Calling tools of the client", param="session.tools")
-        if patch.tool_choice not in (None, "auto", "none"):
-            raise not_supported("Choosing a tool", param="session.tool_choice")
-        changes: dict[str, Any] = {
-            "instructions": patch.instructions,
-            "temperature": patch.temperature,
-            "modality": patch.output_modalities[0] if patch.output_modalities else None,
-        }
-        if patch.audio is not None:
-            changes |= _audio_changes(patch.audio)
-        session = replace(self, **{k: v for k, v in changes.items() if v is not None})
-        # null means something for these two, so that it cannot stand for "unchanged"
-        if patch.max_output_tokens is not None:
-            limit = patch.max_output_tokens
-            session = replace(session, max_tokens=None if limit == "inf" else limit)
-        if _mentions_turns(patch):
-            session = replace(session, turns=_turns(patch))
+        session = replace(self, kind=patch.type)
+        if patch.audio is not None and patch.audio.input is not None:
+            session = replace(session, **_input_changes(patch.audio.input))
+        if isinstance(patch, TranscriptionPatch):
+            return session
+        if patch.audio is not None and patch.audio.output is not None:
+            session = replace(session, **_output_changes(patch.audio.output))
+        session = replace(session, **_changes(patch))
+        check_choice(session.tool_choice, session.tools, param="session.tool_choice")
         return session
+
+    def answering(self, options: ResponseOptions) -> Session:
+        """The session as one answer has it."""
+        changes: dict[str, Any] = {}
+        if options.output_modalities is not None:
+            changes["modality"] = options.output_modalities[0]
+        if options.max_output_tokens is not None:
+            changes["max_tokens"] = _limit(options.max_output_tokens)
+        speech = options.audio.output if options.audio else None
+        if speech is not None and speech.voice is not None:
+            changes["voice"] = speech.voice
+        if speech is not None and speech.format is not None:
+            changes["says"] = speech.format.format()
+        return replace(self, **changes)
 
     def options(self) -> SessionOptions:
         """The same for the conversation."""
         turns = self.turns
+        realtime = self.kind == "realtime"
         return SessionOptions(
             instructions=self.instructions,
             voice=self.voice,
             speed=self.speed,
             server_turns=turns is not None,
-            auto_respond=turns is not None and turns.respond,
+            auto_respond=self.answers,
             interruptible=turns is not None and turns.interrupt,
             floor_ms=turns.silence_ms if turns is not None else None,
             max_tokens=self.max_tokens,
             temperature=self.temperature,
             speak=self.modality == "audio",
+            idle_ms=turns.idle_ms if turns is not None and realtime else None,
+            languages=self.languages,
+            tools=self.tools,
+            tool_choice=self.tool_choice,
         )
 
     def wire(self) -> dict[str, Any]:
         """The session object of the protocol."""
         session: dict[str, Any] = {
-            "type": "realtime",
-            "object": "realtime.session",
+            "type": self.kind,
+            "object": f"realtime.{'transcription_' * (self.kind != 'realtime')}session",
             "id": self.id,
+            "audio": {"input": self._input()},
+        }
+        if self.kind == "transcription":
+            return session
+        session["audio"]["output"] = {
+            "format": self.says.wire(),
+            "voice": self.shown_voice,
+            "speed": 1.0 if self.speed is None else self.speed,
+        }
+        session |= {
             "model": self.model,
             "output_modalities": [self.modality],
-            "instructions": self.instructions,
-            "tools": [],
-            "tool_choice": "auto",
-            "max_output_tokens": self.max_tokens or "inf",
-            "audio": {
-                "input": {
-                    "format": _PCM,
-                    "transcription": {"model": "duplexd"},
-                    "noise_reduction": None,
-                    "turn_detection": self._turn_detection(),
-                },
-                "output": {
-                    "format": _PCM,
-                    "voice": self.voice or self.default_voice,
-                    "speed": 1.0 if self.speed is None else self.speed,
-                },
-            },
+            "instructions": self.instructions or "",
+            "tools": show_tools(self.tools),
+            "tool_choice": show_choice(self.tool_choice),
+            "max_output_tokens": self.shown_limit,
         }
         if self.temperature is not None:
             session["temperature"] = self.temperature
         return session
 
-    def _turn_detection(self) -> dict[str, Any] | None:
-        if self.turns is None:
-            return None
-        shown: dict[str, Any] = {
-            "type": "server_vad",
-            "create_response": self.turns.respond,
-            "interrupt_response": self.turns.interrupt,
+    @property
+    def shown_voice(self) -> str:
+        """The voice that speaks."""
+        return self.voice or self.default_voice
+
+    @property
+    def shown_limit(self) -> int | str:
+        """The bound of an answer, tokens."""
+        return self.max_tokens or "inf"
+
+    def _input(self) -> dict[str, Any]:
+        transcription: dict[str, Any] | None = None
+        if self.transcribes:
+            transcription = {"model": "duplexd"}
+            if self.languages is not None and len(self.languages) == 1:
+                transcription["language"] = self.languages[0]
+            elif self.languages is not None:
+                transcription["languages"] = list(self.languages)
+        realtime = self.kind == "realtime"
+        return {
+            "format": self.hears.wire(),
+            "transcription": transcription,
+            "noise_reduction": None,
+            "turn_detection": self.turns.wire(answers=realtime) if self.turns else None,
         }
-        if self.turns.silence_ms is not None:
-            shown["silence_duration_ms"] = self.turns.silence_ms
-        return shown
 
 
-def _audio_changes(audio: AudioConfig) -> dict[str, Any]:
-    if audio.output is None:
-        return {}
-    return {"voice": audio.output.voice, "speed": audio.output.speed}
+def _changes(patch: RealtimePatch) -> dict[str, Any]:
+    changes: dict[str, Any] = {
+        "instructions": patch.instructions,
+        "temperature": patch.temperature,
+        "modality": patch.output_modalities[0] if patch.output_modalities else None,
+        "tool_choice": patch.tool_choice,
+    }
+    if patch.tools is not None:
+        changes["tools"] = tuple(tool.tool() for tool in patch.tools)
+    changes = {name: value for name, value in changes.items() if value is not None}
+    if patch.max_output_tokens is not None:
+        changes["max_tokens"] = _limit(patch.max_output_tokens)
+    return changes
 
 
-def _mentions_turns(patch: SessionPatch) -> bool:
-    return (
-        patch.audio is not None
-        and patch.audio.input is not None
-        and "turn_detection" in patch.audio.input.model_fields_set
-    )
+def _limit(given: Any) -> int | None:
+    return None if given == "inf" else given
 
 
-def _turns(patch: SessionPatch) -> Turns | None:
-    vad: ServerVad | None = (
-        patch.audio.input.turn_detection if patch.audio and patch.audio.input else None
-    )
-    if vad is None:
-        return None
-    return Turns(
-        silence_ms=vad.silence_duration_ms,
-        respond=vad.create_response is not False,
-        interrupt=vad.interrupt_response is not False,
-    )
+def _input_changes(given: AudioInput) -> dict[str, Any]:
+    """Null means something for two of these, so that it cannot stand for "unchanged"."""
+    changes: dict[str, Any] = {}
+    if given.format is not None:
+        changes["hears"] = given.format.format()
+    if "turn_detection" in given.model_fields_set:
+        vad = given.turn_detection
+        changes["turns"] = Turns.of(vad) if vad is not None else None
+    if "transcription" in given.model_fields_set:
+        changes["transcribes"] = given.transcription is not None
+        changes["languages"] = _languages(given.transcription)
+    return changes
+
+
+def _languages(given: Transcription | None) -> tuple[str, ...] | None:
+    """The languages of BCP 47 tags; None: those of the configuration."""
+    tags = [*(given.languages or ()), given.language] if given else []
+    languages = (tag.replace("_", "-").split("-")[0].lower() for tag in tags if tag)
+    return tuple(dict.fromkeys(languages)) or None
+
+
+def _output_changes(given: AudioOutput) -> dict[str, Any]:
+    changes = {
+        "voice": given.voice,
+        "speed": given.speed,
+        "says": given.format.format() if given.format else None,
+    }
+    return {name: value for name, value in changes.items() if value is not None}

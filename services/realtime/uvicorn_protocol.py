@@ -14,10 +14,13 @@ from __future__ import annotations
 import socket
 from asyncio import Transport
 from asyncio.transports import BaseTransport
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGISendEvent
 
 #: name of the scope's extension; its value is {"call": a function that drops the connection}
 ABORT = "duplexd.abort"
@@ -52,6 +55,14 @@ class FaceWebSocketProtocol(WebSocketsSansIOProtocol):
         if self.response.status_code == 101:
             extensions = self.scope.get("extensions") or {}
             self.scope["extensions"] = {**extensions, ABORT: {"call": self.transport.abort}}
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """See ASGI. A handshake that was answered by HTTP is over: uvicorn forgets to note it, and
+        logs an error for every client that is refused.
+        """
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
+            self.handshake_complete = True
 
 
 def _keep_alive(connection: socket.socket) -> None:

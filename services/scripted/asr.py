@@ -98,10 +98,17 @@ class ScriptedAsr(AsrEngine):
 
 
 class ScriptedRecogniser(Recogniser):
-    """One conversation's handle; see `ScriptedAsr`. `turn` is the turn being spoken, from 1."""
+    """One conversation's handle; see `ScriptedAsr`.
+
+    Attributes:
+        turn: the turn being spoken, from 1.
+        languages: what `restrict` was last told; a text's language is that of its script all the
+            same.
+    """
 
     def __init__(self, engine: ScriptedAsr, session: str, on_partial: OnPartial | None) -> None:
         self.turn = 1
+        self.languages: tuple[str, ...] | None = None
         self._engine = engine
         self._session = session
         self._on_partial = on_partial
@@ -191,6 +198,10 @@ class ScriptedRecogniser(Recogniser):
             raise failure(f"the scripted recogniser fails in turn {self.turn}")
         engine.stats.jobs += 1
         return result
+
+    def restrict(self, languages: tuple[str, ...] | None) -> None:
+        """Remembers the languages: the texts are known beforehand."""
+        self.languages = languages
 
     def cancel(self) -> None:
         """Withdraws calls of `finalise` and partials in flight."""

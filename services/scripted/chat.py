@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from services.scripted.reply import Parts, ScriptedCall
 from services.scripted.spec import ScriptedTexts
 
 _TOKEN = re.compile(r"[\u3400-\u9fff]{1,2}|\s?[A-Za-z0-9][A-Za-z0-9'’]*|\s+|.", re.DOTALL)
-#: characters of a tool call's arguments per token
+#: characters of a call's arguments per token
 _ARGUMENT_CHARS = 8
 
 FinishReason = Literal["stop", "length", "tool_calls"]
@@ -23,19 +24,6 @@ def split_tokens(text: str) -> list[str]:
     The pieces, joined, are the text.
     """
     return _TOKEN.findall(text)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptedToolCall:
-    """A tool call of the scripted LLM.
-
-    Parameters:
-        name: the tool.
-        arguments: its arguments, sent as JSON.
-    """
-
-    name: str
-    arguments: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,80 +59,96 @@ def _content(message: Mapping[str, Any]) -> str:
     return "".join(part.get("text", "") for part in content)
 
 
-def _tool_pieces(calls: Sequence[ScriptedToolCall], turn: int) -> Iterable[Piece]:
-    """The opening of each call, then its arguments bit by bit, as servers stream them."""
-    for index, call in enumerate(calls):
-        opening = {
-            "index": index,
-            "id": f"call_{turn}_{index}",
-            "type": "function",
-            "function": {"name": call.name, "arguments": ""},
-        }
-        yield Piece(delta={"tool_calls": [opening]})
-        arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
-        for at in range(0, len(arguments), _ARGUMENT_CHARS):
-            part = arguments[at : at + _ARGUMENT_CHARS]
-            yield Piece(delta={"tool_calls": [{"index": index, "function": {"arguments": part}}]})
+def _offers_tools(body: Mapping[str, Any]) -> bool:
+    return bool(body.get("tools")) and body.get("tool_choice") != "none"
 
 
-def _tool_message(calls: Sequence[ScriptedToolCall], turn: int) -> dict[str, Any]:
-    return {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [
-            {
-                "id": f"call_{turn}_{index}",
-                "type": "function",
-                "function": {
-                    "name": call.name,
-                    "arguments": json.dumps(dict(call.arguments), ensure_ascii=False),
-                },
-            }
-            for index, call in enumerate(calls)
-        ],
+def _pieces(parts: Parts, first_call: str) -> Iterator[Piece]:
+    """The tokens of what is said and called, in order."""
+    index = 0
+    for part in parts:
+        if isinstance(part, str):
+            yield from (Piece(delta={"content": token}, text=token) for token in split_tokens(part))
+        else:
+            yield from _call_pieces(part, index, f"{first_call}_{index}")
+            index += 1
+
+
+def _call_pieces(call: ScriptedCall, index: int, call_id: str) -> Iterator[Piece]:
+    """The opening of a call, then its arguments bit by bit, as servers stream them."""
+    opening = {
+        "index": index,
+        "id": call_id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": ""},
     }
+    yield Piece(delta={"tool_calls": [opening]})
+    for at in range(0, len(call.text), _ARGUMENT_CHARS):
+        part = call.text[at : at + _ARGUMENT_CHARS]
+        yield Piece(delta={"tool_calls": [{"index": index, "function": {"arguments": part}}]})
+
+
+def _joined(pieces: Iterable[Piece]) -> dict[str, Any]:
+    """The message that the tokens amount to."""
+    text = ""
+    calls: list[dict[str, Any]] = []
+    for piece in pieces:
+        text += piece.text
+        for delta in piece.delta.get("tool_calls", ()):
+            if "id" in delta:
+                calls.append(
+                    {
+                        "id": delta["id"],
+                        "type": "function",
+                        "function": dict(delta["function"]),
+                    }
+                )
+            else:
+                calls[-1]["function"]["arguments"] += delta["function"]["arguments"]
+    if not calls:
+        return {"role": "assistant", "content": text}
+    return {"role": "assistant", "content": text or None, "tool_calls": calls}
 
 
 def plan_answer(
-    body: Mapping[str, Any],
-    texts: ScriptedTexts,
-    tool_calls: Mapping[int, Sequence[ScriptedToolCall]],
-    *,
-    empty: bool = False,
+    body: Mapping[str, Any], texts: ScriptedTexts, *, empty: bool = False
 ) -> ChatAnswer:
     """Decides what a request gets.
 
-    The turn is the number of user messages; the session is the request's `user` field. A turn with
-    tool calls gets them once, and its text as soon as a tool's result follows the user's message.
+    The turn is the number of user messages; the session is the request's `user` field. Where the
+    request offers no tools, only the text of a reply is left.
 
     Args:
         body: the request, with `messages`.
         texts: the replies.
-        tool_calls: calls by turn, counted from 1.
         empty: answer nothing at all.
     """
     messages: Sequence[Mapping[str, Any]] = body["messages"]
     users = [at for at, message in enumerate(messages) if message.get("role") == "user"]
     turn = len(users)
-    after = messages[users[-1] + 1 :] if users else messages
-    calls = tool_calls.get(turn, ())
-    if calls and not empty and not any(message.get("role") == "tool" for message in after):
-        return ChatAnswer(
+    tools = [at for at, message in enumerate(messages) if message.get("role") == "tool"]
+    outputs = sum(1 for at in tools if not users or at > users[-1])
+    parts: Parts = ()
+    if not empty:
+        parts = texts.reply(
+            session=str(body.get("user") or ""),
             turn=turn,
-            pieces=tuple(_tool_pieces(calls, turn)),
-            finish_reason="tool_calls",
-            message=_tool_message(calls, turn),
+            user=_content(messages[users[-1]]) if users else "",
+            tool=_content(messages[tools[-1]]) if tools else "",
+            outputs=outputs,
         )
-    user = _content(messages[users[-1]]) if users else ""
-    reply = texts.reply(session=str(body.get("user") or ""), turn=turn, user=user)
-    tokens = [] if empty else split_tokens(reply)
-    limit = body.get("max_completion_tokens") or body.get("max_tokens") or len(tokens)
-    kept = tokens[:limit]
+    if not _offers_tools(body):
+        parts = tuple(part for part in parts if isinstance(part, str))
+    pieces = tuple(_pieces(parts, f"call_{turn}_{outputs}"))
+    limit = body.get("max_completion_tokens") or body.get("max_tokens") or len(pieces)
+    kept = pieces[:limit]
+    message = _joined(kept)
+    finish: FinishReason = "tool_calls" if "tool_calls" in message else "stop"
     return ChatAnswer(
         turn=turn,
-        pieces=tuple(Piece(delta={"content": token}, text=token) for token in kept),
-        finish_reason="length" if len(kept) < len(tokens) else "stop",
-        message={"role": "assistant", "content": "".join(kept)},
+        pieces=kept,
+        finish_reason="length" if len(kept) < len(pieces) else finish,
+        message=message,
     )
 
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import cast
 
 import httpx2  # the HTTP library that the openai client itself is built on
 from openai import AsyncOpenAI
 
-from services.scripted.chat import ScriptedToolCall
 from services.scripted.llm_script import ConnectionDropped, LlmFault, LlmReply, LlmScript
 from services.scripted.spec import ScriptedTexts
 
@@ -87,7 +86,6 @@ def scripted_client(
     tokens_per_s: float = math.inf,
     texts: ScriptedTexts | None = None,
     failures: Mapping[int, LlmFault] | None = None,
-    tool_calls: Mapping[int, Sequence[ScriptedToolCall]] | None = None,
     max_retries: int = 0,
     keep: int = 256,
 ) -> ScriptedOpenAI:
@@ -100,9 +98,8 @@ def scripted_client(
     Args:
         first_token_s: seconds from the request to the first token.
         tokens_per_s: pace of the following ones; infinity for all at once.
-        texts: the replies.
+        texts: the replies, function calls included.
         failures: what goes wrong, by turn, counted from 1.
-        tool_calls: tools called instead of a reply, by turn, counted from 1.
         max_retries: of the client; its own default of 2 makes failures slow.
         keep: requests remembered in `client.script.requests`.
     """
@@ -111,7 +108,6 @@ def scripted_client(
         tokens_per_s=tokens_per_s,
         texts=texts,
         failures=failures,
-        tool_calls=tool_calls,
         keep=keep,
     )
     return ScriptedOpenAI(

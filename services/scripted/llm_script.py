@@ -10,14 +10,13 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from services.scripted.chat import (
     ChatAnswer,
     ChatEvents,
-    ScriptedToolCall,
     error_body,
     models_body,
     plan_answer,
@@ -111,7 +110,6 @@ class LlmScript:
         texts: ScriptedTexts | None = None,
         failures: Mapping[int, LlmFault] | None = None,
         fault: LlmFault | None = None,
-        tool_calls: Mapping[int, Sequence[ScriptedToolCall]] | None = None,
         keep: int = 256,
     ) -> None:
         self.first_token_s = first_token_s
@@ -119,7 +117,6 @@ class LlmScript:
         self.texts = texts or ScriptedTexts()
         self.failures = dict(failures or {})
         self.fault = fault
-        self.tool_calls = dict(tool_calls or {})
         self.keep = keep
         self.requests: list[LlmRequest] = []
         self.arrived = asyncio.Event()
@@ -139,7 +136,7 @@ class LlmScript:
             return LlmReply.fixed(404, error_body(f"no {method} {path} here", "not_found"))
         try:
             request = json.loads(body)
-            answer = plan_answer(request, self.texts, self.tool_calls)
+            answer = plan_answer(request, self.texts)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             why = f"not a chat completion request: {error!r}"
             return LlmReply.fixed(400, error_body(why, "invalid_request_error"))
@@ -164,7 +161,7 @@ class LlmScript:
                 return LlmReply.fixed(429, error_body("too many requests", "rate_limit_exceeded"))
             raise ConnectionDropped
         if kind == "empty":
-            answer = plan_answer(body, self.texts, {}, empty=True)
+            answer = plan_answer(body, self.texts, empty=True)
         record.tokens = len(answer.pieces)
         self._count += 1
         events = ChatEvents(body, answer, number=self._count)

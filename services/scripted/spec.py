@@ -6,6 +6,7 @@
     scripted:tts=150@4                        after its first chunk the voice makes 4 s per second
 
 Turns are counted from 1, as everywhere; turn k takes item k of a list of texts, round and round.
+Replies may call functions, see `services.scripted.reply`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from services.scripted.reply import Parts, fill_parts, parse_reply, step_of
 from tts_engine.errors import ConfigError
 
 PREFIX = "scripted:"
 EXAMPLE = "scripted:asr=60,llm=150@50,tts=150"
 
 _PART = re.compile(r"(?P<name>[a-z]+)=(?P<delay>\d+(?:\.\d+)?)(?:@(?P<rate>\d+(?:\.\d+)?))?")
-_PLACEHOLDER = re.compile(r"\{(session|turn|user)\}")
+_PLACEHOLDER = re.compile(r"\{(session|turn|user|tool)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,10 +129,9 @@ def parse_spec(text: str) -> ScriptedSpec:
     return ScriptedSpec(asr=asr, llm=llm, tts=tts)
 
 
-def _fill(template: str, *, session: str, turn: int, user: str = "") -> str:
+def _fill(template: str, **values: str) -> str:
     """Fills the placeholders in one pass: what the user said is never read as a template."""
-    values = {"session": session, "turn": str(turn), "user": user}
-    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+    return _PLACEHOLDER.sub(lambda match: values.get(match[1], ""), template)
 
 
 def _item(texts: Sequence[str], turn: int) -> str:
@@ -140,11 +141,12 @@ def _item(texts: Sequence[str], turn: int) -> str:
 class ScriptedTexts(BaseModel):
     """What the scripted user says and the scripted LLM answers.
 
-    `{session}` and `{turn}` are filled in everywhere, `{user}` (the last user message) in replies.
+    `{session}` and `{turn}` are filled in everywhere, `{user}` (the last user message) and `{tool}`
+    (the last output of a function) in replies.
 
     Parameters:
         transcripts: what is recognised, by turn.
-        replies: what is answered, by turn; empty for echo.
+        replies: what is answered, by turn, see `services.scripted.reply`; empty for echo.
         echo: the reply of every turn when there are no `replies`.
         chars_per_second: pace of the scripted speaker, characters per second of voice.
     """
@@ -156,11 +158,32 @@ class ScriptedTexts(BaseModel):
     echo: str = "你说的是：{user}"
     chars_per_second: float = Field(default=5.0, gt=0)
 
+    @field_validator("replies")
+    @classmethod
+    def _replies_parse(cls, value: list[str]) -> list[str]:
+        for reply in value:
+            parse_reply(reply)
+        return value
+
+    @field_validator("echo")
+    @classmethod
+    def _echo_parses(cls, value: str) -> str:
+        parse_reply(value)
+        return value
+
     def transcript(self, *, session: str, turn: int) -> str:
         """What the user says in a turn, counted from 1."""
-        return _fill(_item(self.transcripts, turn), session=session, turn=turn)
+        return _fill(_item(self.transcripts, turn), session=session, turn=str(turn))
 
-    def reply(self, *, session: str, turn: int, user: str) -> str:
-        """What is answered in a turn, counted from 1; 0 for an answer to nobody, a greeting."""
+    def reply(
+        self, *, session: str, turn: int, user: str, tool: str = "", outputs: int = 0
+    ) -> Parts:
+        """What is answered in a turn, counted from 1; 0 for an answer to nobody, a greeting.
+
+        Args:
+            session, turn, user, tool: for the placeholders.
+            outputs: how many outputs of functions there are since the user spoke.
+        """
         template = _item(self.replies, turn) if self.replies else self.echo
-        return _fill(template, session=session, turn=turn, user=user)
+        values = {"session": session, "turn": str(turn), "user": user, "tool": tool}
+        return fill_parts(step_of(template, outputs), lambda text: _fill(text, **values))

@@ -17,8 +17,16 @@ from pipecat.frames.frames import (
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.utils.text.base_text_aggregator import TextType
 
-from services.answer import CLAUSE, FALLBACK, REVISION, TAIL, AnswerEvents, Fallback, apology
-from services.tts.service import VoiceService
+from services.answer import (
+    CLAUSE,
+    FALLBACK,
+    REVISION,
+    TAIL,
+    AnswerEvents,
+    AnswerPlans,
+    Fallback,
+    apology,
+)
 from tts_engine.text.clause import Clause
 from tts_engine.text.stream import ClauseStream
 
@@ -38,9 +46,10 @@ class ClauseProcessor(FrameProcessor):
     be read and there is something to read.
     """
 
-    def __init__(self, *, events: AnswerEvents) -> None:
+    def __init__(self, *, events: AnswerEvents, plans: AnswerPlans) -> None:
         super().__init__(enable_direct_mode=True)
         self._events = events
+        self._plans = plans
         self._stream = ClauseStream()
         self._revision = 0
         self._said = False
@@ -88,8 +97,8 @@ class ClauseProcessor(FrameProcessor):
             await self.push_frame(frame)
 
     async def _fall_back(self, fallback: Fallback | None) -> None:
-        voice = self.next
-        to_read = isinstance(voice, VoiceService) and not voice.speak
+        plan = self._plans.of(self._revision)
+        to_read = plan is not None and not plan.speak
         if fallback is None or self._said or (to_read and self._stream.tail.strip()):
             return
         self._events.on_failure(self._revision, fallback.error)

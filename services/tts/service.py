@@ -13,7 +13,7 @@ from pipecat.processors.frame_processor import FrameDirection
 from pipecat.services.settings import TTSSettings
 from pipecat.services.tts_service import TTSService
 
-from services.answer import CLAUSE, MARKS, REVISION, AnswerEvents
+from services.answer import CLAUSE, MARKS, REVISION, AnswerEvents, AnswerPlan, AnswerPlans
 from services.revision import RevisionBoard
 from tts_engine.engine import SpeechEngine
 from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
@@ -40,16 +40,15 @@ class VoiceService(TTSService):
         *,
         engine: SpeechEngine,
         board: RevisionBoard,
+        plans: AnswerPlans,
         ahead: LookAhead,
         events: AnswerEvents,
-        voice: str | None = None,
-        speed: float = 1.0,
         clause_timeout_s: float = 20.0,
     ) -> None:
         # Waits are ours to bound: pipecat's own end a slow answer after 3 s without audio, and
         # write a service off for good after three silent ones.
         super().__init__(
-            settings=TTSSettings(model="", voice=voice or "", language=None),
+            settings=TTSSettings(model="", voice="", language=None),
             sample_rate=engine.sample_rate,
             push_start_frame=True,
             push_stop_frames=True,
@@ -58,35 +57,36 @@ class VoiceService(TTSService):
         )
         self._engine = engine
         self._board = board
+        self._plans = plans
         self._ahead = ahead
         self._events = events
-        self.speak = True
-        self.voice = voice
-        self.speed = speed
         self._clause_timeout_s = clause_timeout_s
         self._clause: Clause | None = None
         self._clause_revision = 0
+        self._plan: AnswerPlan
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         """Drops clauses of dead revisions before any work."""
         if isinstance(frame, AggregatedTextFrame):
             revision = frame.metadata.get(REVISION, 0)
-            if not self._board.alive(revision):
+            plan = self._plans.of(revision)
+            if plan is None:
                 return
-            if not self.speak:
+            if not plan.speak:
                 frame.skip_tts = True  # pipecat passes it on; the mouth takes it as heard
             # `run_tts` is told the text only; frames are handled one at a time, so this holds.
             self._clause, self._clause_revision = frame.metadata[CLAUSE], revision
+            self._plan = plan
         await super().process_frame(frame, direction)
 
     async def run_tts(self, text: str, context_id: str) -> AsyncGenerator[Frame | None, None]:
         """Synthesises the clause at hand; ends early when its revision dies."""
-        clause, revision = self._clause, self._clause_revision
+        clause, revision, plan = self._clause, self._clause_revision, self._plan
         assert clause is not None
         try:
             async with aclosing(
                 self._engine.synthesize(
-                    clause.text, voice=self.voice, speed=self.speed, style=clause.style
+                    clause.text, voice=plan.voice, speed=plan.speed, style=clause.style
                 )
             ) as chunks:
                 while self._board.alive(revision):

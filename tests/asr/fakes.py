@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,9 +51,10 @@ class FakeDecoder:
     def __init__(
         self, say: Say | None = None, *, gate: Gate | None = None, language: str = "zh"
     ) -> None:
+        """Hears `language` if it may, else the first that it may hear."""
         self.say = say or always("你好")
         self.gate = gate
-        self.language = language
+        self.language = self.detected = language
         self.mels: list[Mel] = []
         self.beams: list[int] = []
         self.max_tokens: list[int] = []
@@ -65,13 +66,14 @@ class FakeDecoder:
             self.gate.pass_through()
         return mel
 
-    def detect(self, encoded: Any) -> str:
+    def detect(self, encoded: Any, languages: Sequence[str]) -> str:
         assert encoded is self.mels[-1]
-        return self.language
+        self.detected = self.language if self.language in languages else languages[0]
+        return self.detected
 
     def generate(self, encoded: Any, *, language: str, beam: int, max_tokens: int) -> Hypothesis:
         assert encoded is self.mels[-1]
-        assert language == self.language
+        assert language == self.detected
         said = self.say(len(self.beams))
         self.beams.append(beam)
         self.max_tokens.append(max_tokens)

@@ -71,6 +71,29 @@ async def test_a_turn(start: Start) -> None:
     assert decoder.beams == [5]
 
 
+async def test_only_the_languages_that_the_user_speaks(start: Start) -> None:
+    engine = await start(FakeDecoder(language="zh"), languages=("zh", "en"))
+    recogniser, other = engine.open(session="s"), engine.open(session="t")
+    recogniser.feed(noise(2))
+    assert (await recogniser.finalise()).language == "zh"
+    # What was recognised before is not taken for what is recognised now.
+    recogniser.restrict(("en", "tlh"))
+    assert (await recogniser.finalise()).language == "en"
+    recogniser.restrict(("tlh",))
+    assert (await recogniser.finalise()).language == "zh"
+    recogniser.restrict(("en",))
+    recogniser.restrict(None)
+    assert (await recogniser.finalise()).language == "zh"
+    jobs = engine.stats.jobs
+    recogniser.restrict(("en", "zh"))
+    await recogniser.finalise()
+    assert engine.stats.jobs == jobs
+    # It is the conversation's own affair.
+    recogniser.restrict(("en",))
+    other.feed(noise(2))
+    assert (await other.finalise()).language == "zh"
+
+
 async def test_nothing_fed_is_nothing_said(start: Start) -> None:
     engine = await start(FakeDecoder())
     assert await engine.open(session="s").finalise() == Transcript(text="")

@@ -107,8 +107,8 @@ async def test_a_sentence_is_not_said_twice(engine: WhisperEngine, speech: Speec
 
 
 def test_a_single_language_is_not_detected(model_dir: Path) -> None:
-    decoder = CTranslate2Decoder(model_dir=model_dir, threads=1, languages=["zh"])
-    assert decoder.detect(None) == "zh"
+    decoder = CTranslate2Decoder(model_dir=model_dir, threads=1, languages=["zh", "en"])
+    assert decoder.detect(None, ["zh"]) == "zh"
     decoder.close()
 
 

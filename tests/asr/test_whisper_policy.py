@@ -32,7 +32,11 @@ def transcribe(
     audio = TurnAudio(limit_s=300)
     audio.append(samples)
     return policy.transcribe(
-        audio.snapshot(), known={} if known is None else known, final=final, check=check
+        audio.snapshot(),
+        known={} if known is None else known,
+        languages=("zh", "en"),
+        final=final,
+        check=check,
     )
 
 

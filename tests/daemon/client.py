@@ -7,6 +7,7 @@ import base64
 import contextlib
 import json
 import socket
+import ssl
 import struct
 import time
 from collections.abc import AsyncIterator, Callable
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 import websockets
 from numpy.typing import NDArray
 from websockets.asyncio.client import ClientConnection, connect
@@ -202,9 +204,22 @@ class Client:
 
 
 @asynccontextmanager
-async def talking(url: str, *, microphone: bool = False) -> AsyncIterator[Client]:
+async def talking(
+    url: str,
+    *,
+    microphone: bool = False,
+    tls: ssl.SSLContext | None = None,
+    key: str | None = None,
+) -> AsyncIterator[Client]:
     """A client that was greeted."""
-    connection = await connect(url, compression=None, max_size=None, open_timeout=PATIENCE_S)
+    connection = await connect(
+        url,
+        compression=None,
+        max_size=None,
+        open_timeout=PATIENCE_S,
+        ssl=tls,
+        additional_headers={"Authorization": f"Bearer {key}"} if key else None,
+    )
     client = Client(connection)
     try:
         await client.wait("session.created")
@@ -215,10 +230,11 @@ async def talking(url: str, *, microphone: bool = False) -> AsyncIterator[Client
         await client.close()
 
 
-async def turned_away(url: str) -> tuple[dict[str, Any], int]:
-    """A client that gets no conversation: the error, and the code of the close."""
-    async with connect(url, compression=None, open_timeout=PATIENCE_S) as connection:
-        event = json.loads(await connection.recv())
-        await connection.wait_closed()
-        assert connection.close_code is not None
-        return event["error"], connection.close_code
+async def turned_away(url: str) -> tuple[int, dict[str, Any]]:
+    """A client that gets no conversation: status and error of the handshake."""
+    with pytest.raises(websockets.InvalidStatus) as refused:
+        async with connect(url, compression=None, open_timeout=PATIENCE_S):
+            pass
+    response = refused.value.response
+    assert int(response.headers["Retry-After"]) > 0
+    return response.status_code, json.loads(response.body)["error"]

@@ -15,11 +15,13 @@ import uvicorn
 
 from pipeline.app import Daemon, create_app
 from pipeline.commands.options import overrides
+from pipeline.commands.serve import listen, uvicorn_config
 from pipeline.config import load_config
 from pipeline.session import Session
+from pipeline.talk.daemon import address_of
+from services.access.tls import Tls
 from services.asr.base import AsrEngine
 from services.models import Manifest, ModelStore
-from services.realtime.uvicorn_protocol import FaceWebSocketProtocol
 from tests.daemon.client import PATIENCE_S
 from tests.daemon.process import settings
 from tts_engine.engine import SpeechEngine
@@ -65,14 +67,17 @@ async def inside(
     asr: AsrEngine | None = None,
     voice: SpeechEngine | None = None,
     ready: bool = True,
+    tls: Tls | None = None,
 ) -> AsyncIterator[Inside]:
-    """Serves a daemon with scripted engines on loopback; checks that it leaves no task behind.
+    """Serves a daemon with scripted engines, on loopback if `server.host` does not differ; checks
+    that it leaves no task behind.
 
     Args:
         sets: as for `--set`.
         asr: instead of the configured one.
         voice: instead of the configured one.
         ready: wait until it is.
+        tls: serves over it.
     """
     before = asyncio.all_tasks()
     given = overrides(settings(sets)[1::2], engines="scripted:instant")
@@ -81,10 +86,9 @@ async def inside(
     daemon = Daemon(config=config, store=store)
     daemon.room.asr = asr or daemon.room.asr
     daemon.room.voice = voice or daemon.room.voice
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    listener.listen(64)  # whoever comes before the server is up waits
-    served = Inside(daemon, f"127.0.0.1:{listener.getsockname()[1]}")
+    host = config.server.host
+    listener = listen(host, 0)  # whoever comes before the server is up waits
+    served = Inside(daemon, address_of(host, listener.getsockname()[1]))
 
     class Server(uvicorn.Server):
         """Leaves the signals to the tests' runner."""
@@ -92,17 +96,13 @@ async def inside(
         async def serve(self, sockets: list[socket.socket] | None = None) -> None:
             await self._serve(sockets)
 
-    server = Server(
-        uvicorn.Config(
-            create_app(daemon, on_ready=served.ready.set, on_failure=served.failed.set),
-            ws=FaceWebSocketProtocol,
-            ws_ping_interval=None,
-            ws_per_message_deflate=False,
-            timeout_graceful_shutdown=5,
-            log_config=None,
-            access_log=False,
-        )
+    app = create_app(
+        daemon,
+        on_ready=served.ready.set,
+        on_failure=served.failed.set,
+        ca_certificate=tls and tls.authority,
     )
+    server = Server(uvicorn_config(app, tls))
     opened = daemon.open
 
     def remember(*args: object) -> Session:

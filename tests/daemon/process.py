@@ -25,7 +25,7 @@ START_S = 60.0
 #: from SIGTERM to the end of the process, seconds
 END_S = 8.0
 
-_LISTENING = r"listening on http://127\.0\.0\.1:(\d+),"
+_LISTENING = r"listening on https?://\S+:(\d+),"
 #: a turn's line in the log
 TURN = r" INFO +(s\d+) turn (\d+) (answered|interrupted|failed): "
 
@@ -49,6 +49,7 @@ class DaemonProcess:
         sets: for `--set`.
         args: further arguments.
         env: further variables.
+        output: where its standard output goes; None discards it.
     """
 
     def __init__(
@@ -58,23 +59,25 @@ class DaemonProcess:
         sets: Mapping[str, object] | None = None,
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
+        output: Path | None = None,
     ) -> None:
         command = [sys.executable, "run.py", "serve", *args]
         command += ["--engines", engines] if engines else []
         command += settings({"server.port": 0, **(sets or {})})
         self.lines: list[str] = []
         self._news = threading.Condition()
-        self.popen = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,  # Ctrl-C of whoever runs the tests is not the daemon's
-        )
+        with (output or Path(os.devnull)).open("w") as stdout:
+            self.popen = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=environment(env),
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,  # Ctrl-C of whoever runs the tests is not the daemon's
+            )
         self.process = psutil.Process(self.popen.pid)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -188,13 +191,14 @@ async def serving(
     sets: Mapping[str, object] | None = None,
     args: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
+    output: Path | None = None,
     ready: bool = True,
 ) -> AsyncIterator[DaemonProcess]:
     """A running daemon, ready unless told otherwise; ended on leaving.
 
     Waits are in threads: the daemon may need a server that the test's loop runs.
     """
-    daemon = DaemonProcess(engines=engines, sets=sets, args=args, env=env)
+    daemon = DaemonProcess(engines=engines, sets=sets, args=args, env=env, output=output)
     try:
         if ready:
             await asyncio.to_thread(daemon.ready)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import driver
+from pipeline import effects
 from services.scripted.asr import ScriptedAsr
 from services.scripted.llm_script import LlmFault, LlmScript
 from services.scripted.llm_server import ScriptedLlmServer
@@ -158,11 +158,11 @@ class _Never(asyncio.Event):
 
 
 async def test_an_interruption_that_gets_stuck_still_ends_the_answer(monkeypatch):
-    monkeypatch.setattr(driver, "_SETTLE_S", 0.05)
+    monkeypatch.setattr(effects, "_SETTLE_S", 0.05)
     sets = {**MESSAGES, "scripted.replies": "[从前有一座山，山里有一座庙。]"}
     async with inside(sets) as served, talking(served.url) as client:
         [session] = served.daemon.sessions.values()
-        session.driver._settled = _Never()
+        session._effects._settled = _Never()
         await client.speak()
         await client.playing(400)
         await client.speak()

@@ -179,8 +179,9 @@ async def deaf(address: str) -> socket.socket:
     await loop.sock_connect(raw, (host, int(port)))
     await loop.sock_sendall(
         raw,
-        b"GET /v1/realtime HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
+        b"GET /v1/realtime HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
+        b"Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        b"Sec-WebSocket-Version: 13\r\n\r\n",
     )
     assert (await loop.sock_recv(raw, 4096)).startswith(b"HTTP/1.1 101 ")
     samples = np.concatenate((voice(0.6), silence(0.4)))
@@ -218,8 +219,8 @@ async def test_more_clients_than_places():
     async with inside(sets) as served:
         async with talking(served.url) as first:
             async with talking(served.url) as second:
-                error, code = await turned_away(served.url)
-                assert (error["code"], code) == ("at_capacity", 1013)
+                status, error = await turned_away(served.url)
+                assert (error["code"], status) == ("at_capacity", 503)
                 assert "2 places" in error["message"]
                 assert served.count("errors_total", code="at_capacity") == 1
                 await asyncio.gather(answered(first), answered(second))

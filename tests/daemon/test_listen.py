@@ -1,5 +1,6 @@
 """Invariants: a port has one daemon, also among two that start at once; a daemon that ended can be
-started again at once; a client that comes before the daemon serves waits, and is served.
+started again at once; a client that comes before the daemon serves waits, and is served; one
+command opens it to the network, with a key and TLS.
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ import asyncio
 import json
 import re
 import socket
+import ssl
+from pathlib import Path
 
 import pytest
 from websockets.asyncio.client import connect
 
 from pipeline.commands.serve import listen
+from tests.daemon.client import talking
 from tests.daemon.process import serving
 from tests.realtime.fakes import Face
 from tests.realtime.fakes import serving as serving_face
@@ -74,3 +78,44 @@ async def test_of_two_that_start_at_once_one_serves():
         await asyncio.to_thread(winner.ready)
         winner.popen.terminate()
         assert await ended[0 if winner is one else 1] == 0
+
+
+async def test_it_opens_to_the_network_with_one_command(tmp_path: Path):
+    """The key and the certificate that are printed are all that a client needs."""
+    env = {"XDG_DATA_HOME": str(tmp_path), "DUPLEXD_API_KEY": ""}
+    beyond = {"args": ["--host", "0.0.0.0", "--tls", "auto"], "env": env, "ready": False}
+    printed = tmp_path / "printed"
+    async with serving(**beyond, output=printed) as daemon:
+        await asyncio.to_thread(daemon.line, r" ready: point a Realtime client at wss://\S+")
+        shown = printed.read_text()
+        [key] = {*re.findall(r"key=(dx-[\w-]{32})", shown)}
+        [authority] = re.findall(r"authority of this machine's own: (\S+)", shown)
+        addresses = re.findall(r"https://(\S+)/\?key=", shown)
+        assert addresses
+        trusting = ssl.create_default_context(cafile=authority)
+        for address in (*addresses, f"localhost:{daemon.port}"):
+            async with talking(f"wss://{address}/v1/realtime", tls=trusting, key=key) as client:
+                await client.speak()
+                assert (await client.done())["status"] == "completed"
+        assert key not in daemon.log
+        assert daemon.end()[0] == 0
+    async with serving(**beyond, output=printed) as daemon:
+        await asyncio.to_thread(daemon.line, r" listening on https://0\.0\.0\.0:\d+,")
+        assert "dx-" not in printed.read_text()
+        assert authority in printed.read_text()
+
+
+async def test_a_certificate_that_is_not_there(tmp_path: Path):
+    tls = f"{tmp_path}/gone.crt,{tmp_path}/gone.key"
+    async with serving(args=["--tls", tls], ready=False) as daemon:
+        assert await asyncio.to_thread(daemon.wait) == 2
+        assert daemon.lines[0].startswith(f"error: Cannot read {tmp_path}/gone.crt: No such file")
+        assert daemon.lines[1].startswith("fix:   ")
+
+
+async def test_a_key_of_the_environment_that_is_too_short(tmp_path: Path):
+    env = {"DUPLEXD_API_KEY": "secret", "XDG_DATA_HOME": str(tmp_path)}
+    async with serving(args=["--host", "0.0.0.0"], env=env, ready=False) as daemon:
+        assert await asyncio.to_thread(daemon.wait) == 2
+        assert daemon.lines[0] == "error: DUPLEXD_API_KEY is too short for an API key"
+        assert "secret" not in daemon.log

@@ -177,8 +177,8 @@ async def test_clients_that_come_too_early():
             assert (early.status_code, early.headers["retry-after"]) == (503, "1")
             assert early.json() == {"status": "warming", "waiting_for": ["llm"]}
             assert (await http.get("/metrics")).status_code == 200
-        error, code = await turned_away(url)
-        assert (error["code"], code) == ("at_capacity", 1013)
+        status, error = await turned_away(url)
+        assert (error["code"], status) == ("at_capacity", 503)
         assert "warming up" in error["message"]
         script.fault = None
         await asyncio.to_thread(daemon.ready)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from typing import Any
@@ -27,6 +28,24 @@ def delta(finish: str | None = None, **fields: Any) -> bytes:
 def text(*pieces: Any) -> list[bytes]:
     """Chunks of text, without an end."""
     return [delta(content=piece) for piece in pieces]
+
+
+def call(name: str | None = None, arguments: str | None = None, **fields: Any) -> bytes:
+    """A chunk with a piece of a function call."""
+    function = {"name": name, "arguments": arguments}
+    return delta(tool_calls=[{"index": 0, "function": function, **fields}])
+
+
+def usage(**counts: Any) -> bytes:
+    """A chunk with a count of tokens and no choices."""
+    return event({"id": "c", "object": "chat.completion.chunk", "choices": [], "usage": counts})
+
+
+async def silent_after(*parts: bytes) -> AsyncGenerator[bytes, None]:
+    """A body that never ends."""
+    for part in parts:
+        yield part
+    await asyncio.Event().wait()
 
 
 DONE = b"data: [DONE]\n\n"

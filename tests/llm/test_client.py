@@ -31,19 +31,23 @@ JSON = "application/json"
 EVENTS = "text/event-stream"
 
 
-def reply(status: int, body: Any, kind: str = JSON) -> Reply:
-    """A whole response; `body` is sent as JSON unless it is a string."""
+def reply(status: int, body: Any, kind: str = JSON, *, more: str = "") -> Reply:
+    """A whole response; `body` is sent as JSON unless it is a string; `more` is a header."""
     data = (body if isinstance(body, str) else json.dumps(body)).encode()
 
     async def send(writer: asyncio.StreamWriter) -> None:
-        head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n\r\n"
-        writer.write(head.encode() + data)
+        head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n"
+        writer.write(f"{head}{more}\r\n".encode() + data)
 
     return send
 
 
 def refusal(status: int, message: str, code: Any = None) -> Reply:
     return reply(status, {"error": {"message": message, "code": code}})
+
+
+def redirect(status: int, location: str) -> Reply:
+    return reply(status, "", "text/html", more=f"Location: {location}\r\n")
 
 
 def models(*names: str) -> Reply:
@@ -198,6 +202,38 @@ async def test_a_failing_answer_is_told(answer: Reply, kind: type[DuplexdError],
         with pytest.raises(kind, match=message):
             raise failure
         assert len(server.requests) == 1  # no retries: a turn fails once and soon
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed_but_told(status: int):
+    async with serving(models=models("m"), completions=COMPLETION) as other:
+        address = other.url.removeprefix("http://").removesuffix("/v1")
+        location = f"http://me:secret@{address}/v1/chat/completions?token=secret"
+        async with serving(completions=redirect(status, location)) as server:
+            failure = await stream_failure(server.url)
+        assert other.requests == []  # neither the key nor the conversation went there
+    assert type(failure) is ConfigError
+    assert f"{server.url.removesuffix('/v1')} redirects to http://{address}" in failure.message
+    assert (
+        f"OPENAI_BASE_URL (llm.base_url) to the API's address at http://{address}" in failure.mend
+    )
+    assert "secret" not in str(failure)
+
+
+async def test_a_redirect_on_the_same_host():
+    answer = redirect(308, "/api/models")
+    async with serving(models=answer) as server, calling(server.url) as client:
+        with pytest.raises(ConfigError) as caught:
+            await probe(client, "m")
+    assert f"redirects to {server.url.removesuffix('/v1')}," in caught.value.message
+
+
+@pytest.mark.parametrize("location", ["", "http://[", "mailto:x"])
+async def test_a_redirect_to_nowhere(location: str):
+    async with serving(completions=redirect(302, location)) as server:
+        failure = await stream_failure(server.url)
+    assert type(failure) is ConfigError
+    assert "redirects to nowhere" in failure.message
 
 
 async def test_a_silent_server_is_timed_out():

@@ -1,17 +1,22 @@
-"""Invariants: what is sent is well-formed Unicode; a message reads the same in every request."""
+"""Invariants: what is sent is well-formed Unicode; a message reads the same in every request;
+every function call has its output right behind it.
+"""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from services.llm.messages import (
+    NO_OUTPUT,
     SurrogateJoiner,
     all_well_formed,
     well_formed,
+    with_outputs,
     with_prompt,
     with_switches,
 )
@@ -90,3 +95,79 @@ def test_a_message_says_its_language_where_the_prompt_is_in_another() -> None:
         messages[0], {"role": "user", "content": "Hi\n(English.)"}, *messages[2:],
     ]  # fmt: skip
     assert with_switches(messages, "", switches) == messages
+
+
+def calling(*ids: str, content: str | None = None) -> dict[str, Any]:
+    """An answer that calls functions."""
+    calls = [{"id": id, "type": "function", "function": {"name": "f"}} for id in ids]
+    return {"role": "assistant", "content": content, "tool_calls": calls}
+
+
+def output(id: str, content: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": id, "content": content}
+
+
+USER = {"role": "user", "content": "一"}
+
+
+def test_outputs_follow_their_calls_in_the_order_of_the_calls() -> None:
+    messages = [
+        output("c", "early"),
+        USER,
+        calling("a", "b"),
+        calling("c"),
+        USER,
+        output("b", "old"),
+        output("x", "of nothing"),
+        output("b", "new"),
+    ]
+    assert with_outputs(messages) == [
+        USER,
+        calling("a", "b"),
+        output("a", NO_OUTPUT),
+        output("b", "new"),
+        calling("c"),
+        output("c", "early"),
+        USER,
+    ]
+
+
+MESSAGE = st.one_of(
+    st.just(USER),
+    st.just({"role": "assistant", "content": "二"}),
+    st.just({"role": "assistant", "content": "三", "tool_calls": None}),
+    st.builds(output, st.sampled_from("abcd"), st.sampled_from(["1", "2"])),
+    st.lists(st.sampled_from("abcd"), unique=True, max_size=3).map(lambda ids: calling(*ids)),
+)
+
+
+@given(st.lists(MESSAGE, max_size=12))
+def test_every_call_is_answered_once_and_right_behind_it(messages: list[Any]) -> None:
+    answered = with_outputs(messages)
+    rest = iter(answered)
+    for message in rest:
+        assert message["role"] != "tool"
+        for call in message.get("tool_calls") or ():
+            behind = next(rest)
+            given = [m["content"] for m in messages if m.get("tool_call_id") == call["id"]]
+            assert behind == output(call["id"], given[-1] if given else NO_OUTPUT)
+    assert [m for m in answered if m["role"] != "tool"] == [
+        m for m in messages if m["role"] != "tool"
+    ]
+    assert with_outputs(answered) == answered
+
+
+@given(st.lists(MESSAGE, max_size=12))
+def test_calls_and_their_outputs_are_sent_as_they_are(messages: list[Any]) -> None:
+    def of_calls(some: list[Any]) -> list[Any]:
+        return [m for m in some if set(m) != {"role", "content"}]
+
+    answered = with_outputs(messages)
+    assert of_calls(with_prompt("提示", answered)) == of_calls(answered)
+
+
+@pytest.mark.parametrize("content", [None, "", " "])
+def test_a_call_without_words_stays(content: str | None) -> None:
+    said = {"role": "assistant", "content": "好"}
+    messages = [USER, said, calling("a", content=content), output("a", "1"), said, USER]
+    assert with_prompt("", messages) == messages

@@ -7,62 +7,15 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import AsyncGenerator
 
 import httpx2
 import pytest
 
-from services.llm.stream import PIECE, AnswerStream, StreamLimits, TextChunk
-from tests.llm.raw_server import DONE, STOP, Body, RawServer, delta, event, text
+from services.llm.stream import PIECE, AnswerStream, StreamLimits
+from tests.llm.raw_server import DONE, STOP, RawServer, delta, event, silent_after, text
+from tests.llm.reading import read
 from tts_engine.errors import DuplexdError
-
-
-@dataclass
-class Reading:
-    """What came of an answer."""
-
-    pieces: list[str] = field(default_factory=list[str])
-    failures: list[DuplexdError] = field(default_factory=list[DuplexdError])
-    first: int = 0
-    silence: str = ""
-
-    @property
-    def text(self) -> str:
-        return "".join(self.pieces)
-
-
-async def read(
-    body: Callable[[], Body | httpx2.Response],
-    *,
-    first_token_s: float = 5.0,
-    idle_s: float = 5.0,
-    chars: int = 10_000,
-    on_piece: Callable[[TextChunk], Any] = lambda _: None,
-) -> Reading:
-    server, reading = RawServer(body), Reading()
-
-    def first() -> None:
-        reading.first += 1
-
-    async def failed(error: DuplexdError) -> None:
-        reading.failures.append(error)
-
-    stream = AnswerStream(
-        ask=lambda: server.client.chat.completions.create(model="m", messages=[], stream=True),
-        limits=StreamLimits(first_token_s=first_token_s, idle_s=idle_s, chars=chars),
-        on_first_token=first,
-        on_failure=failed,
-    )
-    async for chunk in stream:
-        assert chunk.choices[0].delta.tool_calls is None
-        reading.pieces.append(chunk.text)
-        await asyncio.sleep(on_piece(chunk) or 0)
-    await stream.close()
-    reading.silence = stream.silence().message
-    await server.client.close()
-    return reading
 
 
 async def test_text_comes_out_as_it_came() -> None:
@@ -110,8 +63,9 @@ async def test_whatever_is_no_text_is_dropped() -> None:
         (STOP, "nothing that can be spoken"),
         ([delta(tool_calls=[{"index": 0, "function": {"name": "f"}}]), *STOP], "called tools"),
         ([*text("<think>嗯"), delta("length"), DONE], "used up its tokens"),
+        ([delta("content_filter"), DONE], "held its answer back"),
     ],
-    ids=["nothing", "tools", "length"],
+    ids=["nothing", "tools", "length", "filter"],
 )
 async def test_a_silent_answer_knows_why(body: list[bytes], silence: str) -> None:
     reading = await read(lambda: body)
@@ -136,6 +90,11 @@ async def test_a_page_instead_of_a_stream() -> None:
     [error] = (await read(lambda: page)).failures
     assert "sent no answer" in error.message
     assert "OPENAI_BASE_URL" in error.mend
+
+
+async def test_a_server_that_refuses() -> None:
+    [error] = (await read(lambda: httpx2.Response(500, json={"error": "oops"}))).failures
+    assert "failed (500: oops)" in error.message
 
 
 async def test_an_event_without_end_is_not_collected() -> None:
@@ -191,12 +150,6 @@ async def test_an_answer_that_does_not_end_is_cut_off() -> None:
     reading = await read(endless, chars=100)
     assert (len(reading.text), reading.failures) == (100, [])
     assert closed.is_set()
-
-
-async def silent_after(*parts: bytes) -> AsyncGenerator[bytes, None]:
-    for part in parts:
-        yield part
-    await asyncio.Event().wait()
 
 
 @pytest.mark.parametrize(
@@ -267,7 +220,12 @@ async def test_a_stream_that_is_closed_ends_its_request() -> None:
     stream = AnswerStream(
         ask=lambda: server.client.chat.completions.create(model="m", messages=[], stream=True),
         limits=StreamLimits(first_token_s=5, idle_s=5, chars=10),
+        offered=(),
+        new_call_id=str,
         on_first_token=lambda: None,
+        on_call=lambda _: None,
+        on_usage=lambda _: None,
+        on_cut=lambda _: None,
         on_failure=unexpected,
     )
     assert (await anext(aiter(stream))).text == "好"

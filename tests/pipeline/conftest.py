@@ -1,18 +1,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from pipeline import cli
+from pipeline.access import KEY_VARIABLE
+from pipeline.config import ENVIRONMENT
 
 Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No variable of the environment sets a key, and the terminal has a width."""
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL", "DUPLEXD_MODELS"):
+def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No variable sets a key, the user's data folder is empty, and the terminal has a width."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for name in (*ENVIRONMENT, KEY_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     # Set and taken away again, so that what --debug sets ends with the test.
     monkeypatch.setenv(cli.DEBUG, "1")

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,16 @@ from pipeline.latency import TurnReport
 from pipeline.session import Engines, Session, SessionSettings
 from pipeline.turns.state import TurnSettings
 from services.asr.base import OnPartial, Transcript
-from services.face import Outcome, PacingProfile, SessionOptions, Sink
+from services.face import (
+    AnswerOptions,
+    Cut,
+    Outcome,
+    PacingProfile,
+    SessionOptions,
+    Sink,
+    Usage,
+)
+from services.items import FunctionCall, Message, item_ref
 from services.llm.service import AnswerSettings
 from services.scripted.asr import ScriptedAsr, ScriptedRecogniser
 from services.scripted.llm import ScriptedOpenAI, scripted_client
@@ -40,6 +49,9 @@ class RecordingSink(Sink):
         self.calls: list[tuple[Any, ...]] = []
         self.pcm: dict[int, bytearray] = {}
         self.sent_at: dict[int, list[float]] = {}
+        self.usage: dict[int, Usage | None] = {}
+        self.cut: dict[int, Cut | None] = {}
+        self.turns: list[int] = []
         self.gone = False
         self.fail_on = ""
         self._news = asyncio.Condition()
@@ -53,6 +65,11 @@ class RecordingSink(Sink):
             await self._news.wait_for(lambda: len(self.of(name)) >= count)
         return self.of(name)[count - 1]
 
+    async def news(self) -> None:
+        """Waits for the next call of any method."""
+        async with self._news:
+            await self._news.wait()
+
     async def wait_audio(self, revision: int, ms: float, timeout_s: float = 20.0) -> None:
         size = int(ms * self.profile.sample_rate / 1000) * 2
         async with asyncio.timeout(timeout_s), self._news:
@@ -65,8 +82,20 @@ class RecordingSink(Sink):
         async with self._news:
             self._news.notify_all()
 
-    async def begin(self, revision: int) -> None:
-        await self._note("begin", revision)
+    async def begin(self, revision: int, *, ask: int | None = None) -> None:
+        await self._note("begin", revision, ask)
+
+    async def dropped(self, ask: int) -> None:
+        await self._note("dropped", ask)
+
+    async def call_begun(self, revision: int, call_id: str, name: str) -> None:
+        await self._note("call_begun", revision, call_id, name)
+
+    async def call_arguments(self, revision: int, call_id: str, delta: str) -> None:
+        await self._note("call_arguments", revision, call_id, delta)
+
+    async def call_done(self, revision: int, call: FunctionCall) -> None:
+        await self._note("call_done", revision, call)
 
     async def audio(self, revision: int, pcm: bytes) -> None:
         if self.gone:
@@ -83,8 +112,16 @@ class RecordingSink(Sink):
         await self._note("flush", revision, heard_ms)
 
     async def end(
-        self, revision: int, outcome: Outcome, *, heard: str, error: DuplexdError | None = None
+        self,
+        revision: int,
+        outcome: Outcome,
+        *,
+        heard: str,
+        error: DuplexdError | None = None,
+        usage: Usage | None = None,
+        cut: Cut | None = None,
     ) -> None:
+        self.usage[revision], self.cut[revision] = usage, cut
         await self._note("end", revision, outcome, heard, error)
 
     async def turn_opened(self, *, at_ms: int) -> None:
@@ -96,8 +133,12 @@ class RecordingSink(Sink):
     async def partial(self, text: str) -> None:
         await self._note("partial", text)
 
-    async def final(self, text: str, language: str) -> None:
+    async def final(self, text: str, language: str, *, turn: int) -> None:
+        self.turns.append(turn)
         await self._note("final", text, language)
+
+    async def idle(self, *, since_ms: int, at_ms: int) -> None:
+        await self._note("idle", since_ms, at_ms)
 
     async def turn_report(self, report: dict[str, Any]) -> None:
         await self._note("turn_report", report)
@@ -192,10 +233,30 @@ class Talk:
     asr: NotingAsr
     microphone: Microphone
     running: asyncio.Task[None]
+    _written: int = 0
 
     @property
     def context(self) -> list[tuple[str, str]]:
         return [(m["role"], m["content"]) for m in self.session.context.messages]  # type: ignore[index]
+
+    def write(self, text: str, role: Literal["user", "assistant", "system"] = "user") -> str:
+        """Adds a message; returns its name."""
+        self._written += 1
+        ref = item_ref(str(self._written))
+        self.session.add(ref, Message(role=role, text=text))
+        return ref
+
+    async def ask(self, text: str, turn: int = 1, **options: Any) -> tuple[Any, ...]:
+        """Writes a question and waits for the end of the `turn`-th answer."""
+        self.write(text)
+        self.session.respond(AnswerOptions(**options))
+        return await self.sink.wait("end", turn)
+
+    async def listened(self) -> None:
+        """Waits until all audio was dealt with; a recogniser with a delay has no text by then."""
+        passed = asyncio.Event()
+        self.session.ear.after(passed.set)
+        await passed.wait()
 
     async def settle(self) -> None:
         """Lets effects and frames in flight arrive."""

@@ -28,7 +28,7 @@ def good() -> list[bytes]:
 
 
 async def ask(talk: Talk, turn: int, question: str = "说") -> tuple[Any, ...]:
-    talk.session.add_text("user", question)
+    talk.write(question)
     talk.session.respond()
     return await talk.sink.wait("end", turn)
 
@@ -146,7 +146,7 @@ async def test_the_llm_is_read_no_further_than_the_voice_may_lag_and_can_be_inte
     async with conversation(
         client=server.client, voice={"failures": faults}, answers={"max_tokens": 100_000}
     ) as talk:
-        talk.session.add_text("user", "说")
+        talk.write("说")
         talk.session.respond()
         await many.wait()
         await asyncio.sleep(0.5)  # in which thousands could be read
@@ -173,8 +173,8 @@ async def test_a_long_conversation_is_shortened_in_blocks() -> None:
         client=server.client, answers={"context_tokens": 1500, "max_tokens": 300}
     ) as talk:
         for turn in range(40):
-            talk.session.add_text("user", f"第{turn}个问题：" + "为什么" * 10)
-            talk.session.add_text("assistant", "因为如此" * 10)
+            talk.write(f"第{turn}个问题：" + "为什么" * 10)
+            talk.write("因为如此" * 10, "assistant")
         await ask(talk, 1, "最后一问")
         messages = server.requests[0]["messages"]
         assert messages[0] == {"role": "system", "content": "请用中文回答。"}
@@ -196,8 +196,8 @@ async def test_a_server_that_finds_it_too_long_is_asked_once_more() -> None:
     server = RawServer(too_long, good, too_long)
     async with conversation(client=server.client) as talk:
         for turn in range(10):
-            talk.session.add_text("user", f"第{turn}个问题")
-            talk.session.add_text("assistant", "好")
+            talk.write(f"第{turn}个问题")
+            talk.write("好", "assistant")
         assert (await ask(talk, 1, "最后一问"))[1] == "answered"
         before, after = (request["messages"] for request in server.requests)
         assert 2 <= len(after) <= len(before) / 2 + 1

@@ -331,6 +331,7 @@ def test_doctor_says_nothing_of_what_a_wrong_configuration_decides(
         ["fail", "config"],
         ["ok", "python"],
         ["ok", "cores"],
+        ["ok", "codecs"],
         ["ok", "gpu"],
         ["skip", "others"],
     ]

@@ -160,7 +160,7 @@ def test_scripted_engines_that_are_not_named_are_instant() -> None:
 def test_scripted_texts_come_from_the_section() -> None:
     texts = load(None, "scripted.transcripts=[a, b]", 'scripted.echo="{user}!"').scripted.texts
     assert texts.transcript(session="s", turn=2) == "b"
-    assert texts.reply(session="s", turn=1, user="x") == "x!"
+    assert texts.reply(session="s", turn=1, user="x") == ("x!",)
 
 
 def test_a_configuration_cannot_be_changed() -> None:

@@ -6,28 +6,50 @@ import http.server
 import json
 import os
 import socket
+import ssl
 import stat
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline import doctor_facts
+from pipeline.access import key_file
 from pipeline.commands.doctor import examine
 from pipeline.config import Config, load_config
-from pipeline.doctor_checks import Check, Facts, LlmFact, ModelFact, judge
+from pipeline.doctor_checks import judge
 from pipeline.doctor_facts import (
+    certificate_fact,
+    codecs_fact,
     disk_free,
     gather,
-    gpu_name,
+    gpu_fact,
+    keys_fact,
     llm_fact,
     model_facts,
     port_state,
+    torch_version,
 )
+from pipeline.doctor_types import (
+    CertificateFact,
+    Check,
+    CodecsFact,
+    Facts,
+    GpuFact,
+    KeysFact,
+    LlmFact,
+    ModelFact,
+)
+from services.access.keys import digest_of
+from services.access.refusals import CHALLENGE
+from tests.pipeline.conftest import Run
+from tests.talk.certificates import make_certificate, serving_context
 from tts_engine.errors import ConfigError
 
 GOOD = Facts(
@@ -37,7 +59,20 @@ GOOD = Facts(
     models={"kokoro": ModelFact(status="present", bytes=92_000_000)},
     models_root="/m",
     disk_free=10 << 30,
+    codecs=CodecsFact(version="18.1.0"),
+    keys=KeysFact(file="/k"),
+    addresses=("192.168.1.5", "fd00::5"),
+    names=frozenset({"box", "box.local"}),
+    now=datetime(2026, 12, 1, tzinfo=UTC),
 )
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where keys and certificates are kept."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.delenv("DUPLEXD_API_KEY", raising=False)
+    return tmp_path / "duplexd"
 
 
 def config(*overrides: str, **environ: str) -> Config:
@@ -60,11 +95,16 @@ def test_a_good_machine() -> None:
         "memory",
         "model kokoro",
         "disk",
+        "codecs",
         "llm",
         "port",
+        "microphone",
+        "keys",
+        "certificate",
         "gpu",
     ]
-    assert {check.status for check in checks} == {"ok"}
+    assert {check.status for check in checks if check.name != "certificate"} == {"ok"}
+    assert find("certificate", GOOD).status == "skip"
     assert all(check.fix == "" for check in checks)
 
 
@@ -76,6 +116,9 @@ def test_what_is_not_ok_says_what_mends_it() -> None:
         models={"kokoro": ModelFact(status="missing", bytes=92_000_000)},
         models_error="nonsense",
         port="taken by another program",
+        codecs=CodecsFact(error="libavcodec is broken"),
+        keys=KeysFact(required=True, error="no keys", fix="Delete them."),
+        certificate=CertificateFact(error="expired", fix="Renew it"),
     )
     checks = judge(config("threads.tts=9", "server.host=0.0.0.0", "llm.base_url=http://h"), bad)
     assert {check.name: check.status for check in checks} == {
@@ -86,8 +129,12 @@ def test_what_is_not_ok_says_what_mends_it() -> None:
         "models": "fail",
         "model kokoro": "warn",
         "disk": "fail",
+        "codecs": "fail",
         "llm": "fail",
         "port": "fail",
+        "microphone": "warn",
+        "keys": "fail",
+        "certificate": "fail",
         "gpu": "ok",
     }
     assert all(check.fix for check in checks if check.status != "ok")
@@ -157,6 +204,161 @@ def test_a_port_that_somebody_else_has() -> None:
     assert "--set server.port=8081" in check.fix
 
 
+def test_a_port_of_an_ipv6_address() -> None:
+    assert find("port", GOOD, 'server.host="::1"').detail == "[::1]:8080 is free"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "status", "said"),
+    [
+        ([], "ok", "open http://127.0.0.1:8080/ in a browser of this machine"),
+        (['server.host="::1"'], "ok", "open http://[::1]:8080/ in a browser of this machine"),
+        (
+            ["server.host=localhost", "server.port=0"],
+            "ok",
+            "open http://localhost:PORT/ in a browser of this machine",
+        ),
+        (["server.tls=auto"], "ok", "open https://127.0.0.1:8080/ in a browser of this machine"),
+        (["server.host=0.0.0.0", "server.tls=auto"], "ok", "open https://192.168.1.5:8080/"),
+        (
+            ['server.host="::"', "server.tls=auto"],
+            "ok",
+            "open https://192.168.1.5:8080/ or https://[fd00::5]:8080/",
+        ),
+        (
+            ["server.host=0.0.0.0"],
+            "warn",
+            "without TLS no browser gives it to http://192.168.1.5:8080/; "
+            "on this machine open http://localhost:8080/",
+        ),
+        (
+            ["server.host=192.168.1.5"],
+            "warn",
+            "without TLS no browser gives it to http://192.168.1.5:8080/",
+        ),
+    ],
+)
+def test_where_a_browser_gives_the_microphone(overrides: list[str], status: str, said: str) -> None:
+    check = find("microphone", GOOD, *overrides)
+    assert (check.status, check.detail) == (status, said)
+    assert ("run.py serve --tls auto" in check.fix) == (status == "warn")
+
+
+def test_a_machine_without_a_network() -> None:
+    check = find("microphone", replace(GOOD, addresses=()), "server.host=0.0.0.0")
+    assert "http://localhost:8080/" in check.detail
+
+
+@pytest.mark.parametrize(
+    ("fact", "status", "said"),
+    [
+        (KeysFact(file="/k"), "ok", "none is asked for on 127.0.0.1; no keys in /k"),
+        (KeysFact(file="/k", required=True, count=1), "ok", "one is asked for; 1 key in /k"),
+        (
+            KeysFact(file="/k", required=True),
+            "ok",
+            "one is asked for; no keys in /k; `run.py serve` makes the first and shows it once",
+        ),
+        (
+            KeysFact(file="/k", required=True, environment=True),
+            "ok",
+            "one is asked for; no keys in /k and one in DUPLEXD_API_KEY",
+        ),
+        (KeysFact(error="broken", fix="Delete it"), "warn", "broken"),
+        (KeysFact(error="broken", fix="Delete it", required=True), "fail", "broken"),
+    ],
+)
+def test_keys(fact: KeysFact, status: str, said: str) -> None:
+    check = find("keys", replace(GOOD, keys=fact))
+    assert (check.status, check.detail, check.fix) == (status, said, fact.fix)
+
+
+def certified(*covers: str, ends: datetime = datetime(2027, 12, 1, tzinfo=UTC)) -> Facts:
+    addresses = tuple(each for each in covers if each[0].isdigit())
+    names = tuple(each for each in covers if each not in addresses)
+    fact = CertificateFact(file="/c", ends=ends, names=names, addresses=addresses)
+    return replace(GOOD, certificate=fact)
+
+
+OPEN = ["server.host=0.0.0.0", "server.tls=auto"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "overrides", "said"),
+    [
+        (certified("Box", "localhost", "192.168.1.5"), OPEN, "for Box, localhost, 192.168.1.5"),
+        (certified("box.local"), OPEN, "for box.local; not for 192.168.1.5"),
+        (certified("*.local"), OPEN, "for *.local; not for 192.168.1.5"),
+        (certified("localhost"), ["server.tls=auto"], "for localhost; not for 127.0.0.1"),
+    ],
+)
+def test_a_good_certificate(facts: Facts, overrides: list[str], said: str) -> None:
+    check = find("certificate", facts, *overrides)
+    assert (check.status, check.fix) == ("ok", "")
+    assert check.detail == f"/c, valid until 2027-12-01, {said}"
+
+
+@pytest.mark.parametrize(
+    ("facts", "said", "fix"),
+    [
+        (certified(), "for no name and no address; clients find", "names it, or run"),
+        (certified("10.0.0.1"), "clients find this machine by none of these", "names it, or run"),
+        (certified("*.example.com"), "by none of these", "names it, or run"),
+        (
+            certified("voice.example.com", "box"),
+            "does not answer to voice.example.com",
+            "--set 'server.allowed_hosts=[other,voice.example.com]'",
+        ),
+        (certified("box", ends=datetime(2026, 12, 10, tzinfo=UTC)), "soon", "Renew it"),
+    ],
+)
+def test_a_certificate_worth_a_word(facts: Facts, said: str, fix: str) -> None:
+    check = find("certificate", facts, *OPEN, "server.allowed_hosts=[other]")
+    assert check.status == "warn"
+    assert said in check.detail
+    assert fix in check.fix
+
+
+@pytest.mark.parametrize(
+    ("fact", "status", "said"),
+    [
+        (CodecsFact(version="1"), "ok", "opus and mp3, by PyAV 1"),
+        (CodecsFact(version="1", missing=("a", "b")), "warn", "PyAV 1 has no a and no b"),
+        (CodecsFact(error="no such module"), "fail", "cannot be loaded: no such module"),
+    ],
+)
+def test_codecs(fact: CodecsFact, status: str, said: str) -> None:
+    check = find("codecs", replace(GOOD, codecs=fact))
+    assert check.status == status
+    assert said in check.detail
+    assert ("--reinstall-package av " in check.fix) == (status != "ok")
+
+
+def test_what_is_installed_anew_is_in_the_lock() -> None:
+    fix = find("codecs", replace(GOOD, codecs=CodecsFact(error="x"))).fix
+    root = Path(doctor_facts.__file__).parents[1]
+    [lock] = [word for word in fix.replace("`", " ").split() if word.startswith("configs/")]
+    assert "\nav==" in (root / lock).read_text()
+
+
+@pytest.mark.parametrize(
+    ("fact", "said"),
+    [
+        (GpuFact(), "none found; none is needed"),
+        (GpuFact(error="nvidia-smi: broken"), "none found (nvidia-smi: broken); none is needed"),
+        (GpuFact(torch="2.5"), "none found; none is needed"),
+        (
+            GpuFact(name="A1", memory="24 GiB", driver="550", torch="2.5 with CUDA 12.4"),
+            "A1, 24 GiB, driver 550; torch 2.5 with CUDA 12.4",
+        ),
+        (GpuFact(name="A1"), "A1; torch is not installed; none is needed"),
+    ],
+)
+def test_a_graphics_card_is_never_wrong(fact: GpuFact, said: str) -> None:
+    check = find("gpu", replace(GOOD, gpu=fact))
+    assert (check.status, check.detail) == ("ok", said)
+
+
 def test_a_wrong_configuration_is_one_of_the_findings() -> None:
     def refuse() -> Config:
         raise ConfigError("vad.x: unknown key", mend="Look it up.")
@@ -169,6 +371,7 @@ def test_a_wrong_configuration_is_one_of_the_findings() -> None:
     assert [(check.name, check.status) for check in rest] == [
         ("python", "ok"),
         ("cores", "ok"),
+        ("codecs", "ok"),
         ("gpu", "ok"),
         ("others", "skip"),
     ]
@@ -185,11 +388,29 @@ def test_the_configuration_file_is_named() -> None:
     assert (first.status, first.detail) == ("ok", "my.yaml")
 
 
+def test_every_check_is_in_the_guide() -> None:
+    guide = (Path(doctor_facts.__file__).parents[1] / "docs" / "user-guide.md").read_text()
+    table = guide.partition("| check | looks at |")[2].partition("\n\n")[0]
+    known = {name for row in table.splitlines() for name in row.split(" | ")[0].split("`")[1::2]}
+    broken = replace(GOOD, models_error="x")
+    checks = [
+        *judge(config(), broken),
+        *examine(lambda: load_config(None, ["vad.x=1"], environ={}), gather=lambda _: GOOD),
+    ]
+    names = {"model NAME" if each.name.startswith("model ") else each.name for each in checks}
+    assert names == known
+
+
 # --- finding out ----------------------------------------------------------------------------
 
 
 @contextmanager
-def serving(answers: dict[str, tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+def serving(
+    answers: dict[str, tuple[int, str]],
+    headers: dict[str, str] | None = None,
+    *,
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[tuple[int, list[str]]]:
     """An HTTP server on loopback; yields its port and the keys that it is shown."""
     keys: list[str] = []
 
@@ -198,6 +419,8 @@ def serving(answers: dict[str, tuple[int, str]]) -> Iterator[tuple[int, list[str
             keys.append(self.headers.get("Authorization", ""))
             status, body = answers.get(self.path, (404, ""))
             self.send_response(status)
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body.encode())
 
@@ -205,6 +428,8 @@ def serving(answers: dict[str, tuple[int, str]]) -> Iterator[tuple[int, list[str
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
@@ -230,6 +455,21 @@ def test_a_free_port() -> None:
 def test_a_port_that_is_taken(host: str, body: str, state: str) -> None:
     with serving({"/healthz": (200, body)}) as (port, _):
         assert port_state(host, port) == state
+
+
+@pytest.mark.parametrize(
+    ("challenge", "state"),
+    [(CHALLENGE, "duplexd"), ('Bearer realm="x"', "taken by another program")],
+)
+def test_a_port_whose_owner_wants_a_key(challenge: str, state: str) -> None:
+    with serving({"/healthz": (401, "")}, {"WWW-Authenticate": challenge}) as (port, _):
+        assert port_state("127.0.0.1", port) == state
+
+
+def test_a_port_whose_owner_has_tls(tmp_path: Path) -> None:
+    tls = serving_context(*make_certificate(tmp_path, "elsewhere"))
+    with serving({"/healthz": (200, '{"service": "duplexd"}')}, tls=tls) as (port, _):
+        assert port_state("127.0.0.1", port) == "duplexd"
 
 
 def test_a_port_whose_owner_speaks_no_http() -> None:
@@ -314,29 +554,156 @@ def fake_smi(tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("script", "name"),
+    ("script", "fact"),
     [
-        ("echo 'A1, 24 GiB'; echo 'A2, 24 GiB'", "A1, 24 GiB"),
-        ("echo broken; exit 9", ""),
-        ("exit 0", ""),
+        (
+            "echo 'A1, 24 MiB, 550.1'; echo 'A2, 24 MiB, 550.1'",
+            GpuFact(name="A1", memory="24 MiB", driver="550.1"),
+        ),
+        ("echo A1", GpuFact(name="A1")),
+        ("echo No devices were found; exit 6", GpuFact(error="nvidia-smi: No devices were found")),
+        ("echo broken >&2; exit 9", GpuFact(error="nvidia-smi: broken")),
+        ("exit 0", GpuFact(error="nvidia-smi: ")),
     ],
 )
 def test_the_graphics_card(
-    tmp_path: Path, script: str, name: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, script: str, fact: GpuFact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_smi(tmp_path, script, monkeypatch)
-    assert gpu_name() == name
+    assert gpu_fact() == fact
 
 
 def test_a_graphics_driver_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_smi(tmp_path, "exec sleep 60", monkeypatch)
     monkeypatch.setattr(doctor_facts, "_TIMEOUT_S", 0.05)
-    assert gpu_name() == ""
+    assert "timed out" in gpu_fact().error
 
 
 def test_no_graphics_card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpu_name() == ""
+    assert gpu_fact() == GpuFact()
+
+
+def install(folder: Path, name: str, version: str, *needs: str) -> None:
+    """Puts a package's metadata, and nothing else of it, where imports look."""
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir()
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+    lines += [f"Requires-Dist: {need}" for need in needs]
+    (info / "METADATA").write_text("\n".join(lines))
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of packages, with a torch that must not be imported."""
+    site = tmp_path / "site"
+    (site / "torch").mkdir(parents=True)
+    (site / "torch" / "__init__.py").write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(site)
+    return site
+
+
+def test_torch_is_not_imported(site: Path) -> None:
+    assert torch_version() == "of unknown version"
+    runtime = "nvidia-cuda-runtime-cu12==12.4.127; platform_system == 'Linux'"
+    install(site, "torch", "2.5.1", "numpy", runtime)
+    assert torch_version() == "2.5.1"  # of this machine's kind without CUDA
+    install(site, "nvidia-cuda-runtime-cu12", "12.4.127")
+    assert torch_version() == "2.5.1 with CUDA 12.4.127"
+
+
+def test_codecs_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    fact = codecs_fact()
+    assert (fact.missing, fact.error) == ((), "")
+    assert fact.version
+    monkeypatch.setattr(doctor_facts, "_ENCODERS", ("libopus", "libnothing"))
+    assert codecs_fact().missing == ("libnothing",)
+    monkeypatch.setitem(sys.modules, "av", None)
+    assert "av" in codecs_fact().error
+
+
+def test_keys_are_counted(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed, free = config("server.host=0.0.0.0").server, config().server
+    file = data / "keys.json"
+    assert keys_fact(free) == KeysFact(file=str(file))
+    key_file(free).add(digest_of("x"))
+    monkeypatch.setenv("DUPLEXD_API_KEY", "0123456789abcdef")
+    assert keys_fact(free) == KeysFact(count=1, file=str(file))
+    assert keys_fact(closed) == KeysFact(required=True, count=1, file=str(file), environment=True)
+    monkeypatch.setenv("DUPLEXD_API_KEY", "short")
+    assert keys_fact(free).error == ""
+    assert "DUPLEXD_API_KEY is too short" in keys_fact(closed).error
+    file.write_text("nonsense")
+    assert "not a file of API keys" in keys_fact(free).error
+    assert keys_fact(free).fix
+
+
+def test_the_certificate_of_its_own(data: Path) -> None:
+    assert certificate_fact(config().server) is None
+    fact = certificate_fact(config("server.tls=auto").server)
+    assert fact is not None
+    assert fact.file == str(data / "tls" / "server.crt")
+    assert "localhost" in fact.names
+    assert {"127.0.0.1", "::1"} <= {*fact.addresses}
+    facts = gather(config("server.tls=auto", "server.port=0"))
+    assert find("certificate", facts, "server.tls=auto").status == "ok"
+
+
+def test_a_certificate_that_was_given(tmp_path: Path) -> None:
+    cert, key = make_certificate(tmp_path, "box.example.com", "10.0.0.1")
+    fact = certificate_fact(config(f"server.tls='{cert},{key}'").server)
+    assert fact is not None
+    assert (fact.names, fact.addresses) == (("box.example.com",), ("10.0.0.1",))
+    assert fact.ends > datetime.now(UTC)
+    make_certificate(tmp_path)
+    fact = certificate_fact(config(f"server.tls='{cert},{key}'").server)
+    assert fact is not None
+    assert (fact.names, fact.addresses, fact.error) == ((), (), "")
+
+
+def test_a_certificate_that_cannot_be_used(tmp_path: Path) -> None:
+    cert, key = make_certificate(tmp_path, "box", days=0.5)
+    for path in (cert, tmp_path / "gone"):
+        fact = certificate_fact(config(f"server.tls='{path},{key}'").server)
+        assert fact is not None
+        assert str(path) in fact.error
+        assert fact.fix
+
+
+def test_what_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = threading.Event()
+
+    def wait(*_: object) -> str:
+        done.wait(60)
+        return "free"
+
+    monkeypatch.setattr(doctor_facts, "_LIMIT_S", 0.05)
+    monkeypatch.setattr(doctor_facts, "port_state", wait)
+    monkeypatch.setattr(doctor_facts, "llm_fact", wait)
+    facts = gather(config("llm.base_url=http://me:secret@h/v1"))
+    done.set()
+    assert "could not be found out in 0.05 s" in facts.port
+    assert facts.llm == LlmFact(url="http://h/v1", error="not within 0.05 s")
+
+
+def test_a_fault_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> str:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(doctor_facts, "port_state", fail)
+    with pytest.raises(ZeroDivisionError):
+        gather(config())
+
+
+def test_the_command_checks_what_would_be_served(run: Run, data: Path) -> None:
+    options = ["--port", "0", "--engines", "scripted:instant", "--json"]
+    code, out, _ = run("doctor", "--host", "0.0.0.0", "--tls", "auto", *options)
+    report = json.loads(out)
+    assert (code, report["ok"]) == (0, True)
+    assert all({*check} == {"name", "status", "detail", "fix"} for check in report["checks"])
+    found = {check["name"]: check["detail"] for check in report["checks"]}
+    assert found["microphone"].startswith("open https://")
+    assert found["certificate"].startswith(str(data / "tls"))
 
 
 def test_this_machine(tmp_path: Path) -> None:

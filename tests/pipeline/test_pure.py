@@ -19,6 +19,7 @@ from pipeline.latency import (
     sounding,
 )
 from pipeline.pacing import PlaybackClock
+from services.answer import AnswerPlan, AnswerPlans
 from services.face import PacingProfile
 from services.revision import RevisionBoard, Verdict
 from tts_engine.engine import Mark
@@ -42,6 +43,15 @@ def test_heard_text_is_cut_at_the_last_complete_character() -> None:
     assert [spoken.heard(ms) for ms in (0, 99, 100, 250, 300, 399, 400, 1000)] == [
         "", "", "你", "你好", "你好，", "你好，", "你好，再", "你好，再见。",
     ]  # fmt: skip
+
+
+def test_text_without_a_voice_counts_as_heard_when_the_audio_is_over() -> None:
+    spoken = SpokenText()
+    spoken.begin(_clause("好。"), at_ms=0)
+    spoken.mark((Mark(24, 2),), sample_rate=24_000)
+    spoken.finish("```x```", at_ms=1)
+    assert spoken.heard(0.9) == ""
+    assert spoken.heard(1) == "好。```x```"
 
 
 def test_an_apology_is_never_a_part_of_the_answer() -> None:
@@ -134,6 +144,18 @@ def test_only_the_live_open_revision_passes() -> None:
     with pytest.raises(ValueError, match="not live"):
         board.commit(second)
     assert changes == [1, 1, 2, 0]
+
+
+def test_only_the_live_answer_has_a_plan() -> None:
+    plans = AnswerPlans()
+    assert plans.of(1) is None
+    plan = AnswerPlan(temperature=0.5, max_tokens=9)
+    plans.open(1, plan)
+    assert plans.of(1) is plan
+    plans.open(2, plan)
+    assert plans.of(1) is None
+    plans.close()
+    assert plans.of(2) is None
 
 
 # --- latency ---------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from pipecat.frames.frames import InputAudioRawFrame
 from pipeline.ear import EarSettings
 from pipeline.latency import PARTS
 from pipeline.turns.state import TurnSettings
-from services.face import PacingProfile, SessionOptions
+from services.face import AnswerOptions, PacingProfile, SessionOptions
 from services.scripted.llm_script import LlmFault
 from services.scripted.spec import ScriptedTexts
 from services.scripted.speech import synthetic_speech
@@ -259,7 +259,7 @@ async def test_manual_turns_wait_for_the_client() -> None:
         assert await talk.sink.wait("final") == ("你好吗？", "zh")
         await talk.settle()
         assert talk.context == [("user", "你好吗？")]
-        talk.session.respond(instructions="用英文")
+        talk.session.respond(AnswerOptions(instructions="用英文"))
         assert (await talk.sink.wait("end"))[1] == "answered"
         assert talk.llm.script.requests[0].body["messages"][0]["content"] == "用英文"
         await talk.microphone.say(0.4)
@@ -270,7 +270,7 @@ async def test_manual_turns_wait_for_the_client() -> None:
 
 async def test_text_is_answered_like_speech() -> None:
     async with conversation() as talk:
-        talk.session.add_text("user", "你是谁？")
+        talk.write("你是谁？")
         talk.session.respond()
         assert (await talk.sink.wait("end"))[:2] == (1, "answered")
         talk.session.respond()
@@ -282,7 +282,7 @@ async def test_text_is_answered_like_speech() -> None:
 
 async def test_cancel_stops_and_keeps_what_was_heard() -> None:
     async with conversation(texts=LONG) as talk:
-        talk.session.add_text("user", "讲")
+        talk.write("讲")
         talk.session.respond()
         await talk.sink.wait_audio(1, 900)
         talk.session.cancel()
@@ -294,7 +294,7 @@ async def test_cancel_stops_and_keeps_what_was_heard() -> None:
 
 async def test_the_clients_own_report_wins() -> None:
     async with conversation(texts=LONG) as talk:
-        talk.session.add_text("user", "讲")
+        talk.write("讲")
         talk.session.respond()
         await talk.sink.wait_audio(1, 1500)
         times = char_times("从前有一座山，")
@@ -312,7 +312,7 @@ async def test_synthesis_stays_near_the_play_head() -> None:
     sentence = "这是一个很长的句子一直说下去。"
     texts = ScriptedTexts(transcripts=["说"], replies=[sentence * 8])
     async with conversation(texts=texts, ahead_s=1.0) as talk:
-        talk.session.add_text("user", "说")
+        talk.write("说")
         talk.session.respond()
         await talk.sink.wait_audio(1, 1000)
         seconds = char_times(sentence)[-1]
@@ -325,7 +325,7 @@ async def test_synthesis_stays_near_the_play_head() -> None:
 async def test_pacing_is_even_and_another_rate_is_resampled() -> None:
     profile = PacingProfile(sample_rate=16_000, frame_ms=60, lead_ms=120)
     async with conversation(profile=profile) as talk:
-        talk.session.add_text("user", "说")
+        talk.write("说")
         talk.session.respond()
         await talk.sink.wait("end")
         seconds = char_times(FIRST)[-1] + char_times(SECOND)[-1]
@@ -341,7 +341,7 @@ async def test_pacing_is_even_and_another_rate_is_resampled() -> None:
 
 async def test_a_client_that_is_gone_ends_the_conversation() -> None:
     async with conversation() as talk:
-        talk.session.add_text("user", "说")
+        talk.write("说")
         talk.sink.gone = True
         talk.session.respond()
         async with asyncio.timeout(10):
@@ -351,7 +351,7 @@ async def test_a_client_that_is_gone_ends_the_conversation() -> None:
 
 async def test_leaving_in_the_middle_keeps_what_was_heard() -> None:
     async with conversation(texts=LONG) as talk:
-        talk.session.add_text("user", "讲")
+        talk.write("讲")
         talk.session.respond()
         await talk.sink.wait_audio(1, 1200)
         talk.session.close()
@@ -403,7 +403,7 @@ async def test_partials_reach_the_face() -> None:
 
 async def test_an_uninterruptible_answer_is_played_to_its_end() -> None:
     async with conversation(turns=TurnSettings(interruptible=False)) as talk:
-        talk.session.add_text("user", "说")
+        talk.write("说")
         talk.session.respond()
         await talk.sink.wait_audio(1, 200)
         await talk.microphone.say(0.5)
@@ -412,7 +412,7 @@ async def test_an_uninterruptible_answer_is_played_to_its_end() -> None:
 
 async def test_an_answer_to_be_read_is_not_spoken() -> None:
     async with conversation(options=SessionOptions(speak=False)) as talk:
-        talk.session.add_text("user", "说")
+        talk.write("说")
         talk.session.respond()
         assert await talk.sink.wait("end") == (1, "answered", FIRST + SECOND, None)
         assert talk.sink.pcm == {}
@@ -423,7 +423,7 @@ async def test_an_answer_to_be_read_is_not_spoken() -> None:
 async def test_text_that_nobody_speaks_stays_in_the_answer() -> None:
     reply = "好的，代码如下。\n```python\nprint(1)\n```\n"
     async with conversation(texts=ScriptedTexts(replies=[reply])) as talk:
-        talk.session.add_text("user", "写代码")
+        talk.write("写代码")
         talk.session.respond()
         assert (await talk.sink.wait("end"))[2] == reply
         assert "".join(text for _, text in talk.sink.of("text")) == reply

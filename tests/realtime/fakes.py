@@ -6,17 +6,19 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import uvicorn
 from fastapi import FastAPI
 from openai import BaseModel
 from openai.types.realtime.realtime_server_event import RealtimeServerEvent
 
-from services.face import FaceContext, SessionOptions, Sink
+from services.face import AnswerOptions, FaceContext, SessionOptions, Sink
+from services.items import ContextItem
 from services.realtime.router import make_router
 from services.realtime.uvicorn_protocol import FaceWebSocketProtocol
-from tts_engine.errors import AtCapacity, DuplexdError, UnknownVoice
+from services.voices import resolve_voice
+from tts_engine.errors import AtCapacity, DuplexdError
 
 VOICES = ("xiaobei", "nicole")
 
@@ -35,6 +37,8 @@ class FakeConversation:
         self.breaks: Exception | None = None
         #: raised by audio()
         self.chokes: Exception | None = None
+        #: raised by respond()
+        self.declines: DuplexdError | None = None
         self._called = asyncio.Event()
 
     async def run(self) -> None:
@@ -58,11 +62,19 @@ class FakeConversation:
     def clear(self) -> None:
         self._record("clear")
 
-    def add_text(self, role: Literal["user", "assistant", "system"], text: str) -> None:
-        self._record("add_text", role, text)
+    def add(self, ref: str, item: ContextItem, *, after: str | None = None) -> None:
+        self._record("add", ref, item, after)
 
-    def respond(self, *, instructions: str | None = None) -> None:
-        self._record("respond", instructions)
+    def remove(self, ref: str) -> None:
+        self._record("remove", ref)
+
+    def respond(self, options: AnswerOptions | None = None) -> None:
+        assert options is not None
+        if self.declines:
+            raise self.declines
+        if options.voice is not None:
+            resolve_voice(options.voice, VOICES)
+        self._record("respond", options)
 
     def cancel(self) -> None:
         self._record("cancel")
@@ -71,8 +83,8 @@ class FakeConversation:
         self._record("heard_until", revision, audio_ms)
 
     def update(self, options: SessionOptions) -> None:
-        if options.voice not in (None, *VOICES):
-            raise UnknownVoice(f"There is no voice '{options.voice}'", mend="See --list")
+        if options.voice is not None:
+            resolve_voice(options.voice, VOICES)
         self.options = options
         self._record("update", options)
 
@@ -181,7 +193,7 @@ async def settled(condition: Callable[[], bool], what: str) -> None:
     assert condition(), what
 
 
-_EVENTS: dict[str, type[BaseModel]] = {
+SERVER_EVENTS: dict[str, type[BaseModel]] = {
     get_args(model.model_fields["type"].annotation)[0]: model
     for model in get_args(get_args(RealtimeServerEvent)[0])
 }
@@ -196,9 +208,20 @@ def check(event: dict[str, Any]) -> dict[str, Any]:
     assert isinstance(event["event_id"], str)
     if event["type"].startswith("duplexd."):
         return event
-    model = _EVENTS[event["type"]].model_validate(event)
+    model = SERVER_EVENTS[event["type"]].model_validate(_without_extensions(event), strict=True)
     _no_extras(model, "")
     return event
+
+
+def _without_extensions(value: Any) -> Any:
+    """16 kHz is ours."""
+    if isinstance(value, list):
+        return [_without_extensions(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("type") == "audio/pcm" and value.get("rate") == 16_000:
+        return {**value, "rate": 24_000}
+    return {key: _without_extensions(each) for key, each in value.items()}
 
 
 def _no_extras(model: Any, name: str) -> None:

@@ -210,3 +210,14 @@ def test_an_unknown_failure_is_refused():
 )
 def test_language_is_told_by_script(text, language):
     assert language_of(text) == language
+
+
+async def test_restricted_languages_are_remembered_and_the_script_stays():
+    _, recogniser = opened()
+    assert recogniser.languages is None
+    recogniser.restrict(("en",))
+    assert recogniser.languages == ("en",)
+    recogniser.feed(voice(1))
+    assert (await recogniser.finalise()).language == "zh"
+    recogniser.restrict(None)
+    assert recogniser.languages is None

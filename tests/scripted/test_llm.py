@@ -10,7 +10,6 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from services.scripted.chat import ScriptedToolCall
 from services.scripted.llm import ScriptedOpenAI, scripted_client
 from services.scripted.llm_script import ConnectionDropped, LlmFault, LlmScript
 from services.scripted.llm_server import ScriptedLlmServer
@@ -205,19 +204,46 @@ async def test_the_client_gives_up_after_its_own_timeout(connect):
         assert script.requests[0].cancelled
 
 
-async def test_tools_are_called_in_pieces(connect):
-    calls = {1: [ScriptedToolCall(name="set_volume", arguments={"level": 70, "why": "太吵了"})]}
-    async with connect(tool_calls=calls) as (client, _):
-        arguments, name, reasons = "", None, []
-        async for chunk in await ask(client):
+TOOLS = [{"type": "function", "function": {"name": "set_volume", "parameters": {}}}]
+
+
+async def test_functions_are_called_in_pieces_at_the_pace_of_tokens(connect):
+    texts = ScriptedTexts(
+        replies=['好。@call set_volume {"level": 70, "why": "太吵了"}@then {tool}%。']
+    )
+    async with connect(texts=texts, tokens_per_s=100) as (client, script):
+        arguments, name, reasons, order = "", None, [], []
+        options = {"tools": TOOLS, "stream_options": {"include_usage": True}}
+        async for chunk in await ask(client, **options):
+            if not chunk.choices:
+                assert chunk.usage.completion_tokens == script.requests[0].tokens
+                continue
             choice = chunk.choices[0]
             reasons.append(choice.finish_reason)
+            if choice.delta.content:
+                order.append("text")
             for call in choice.delta.tool_calls or ():
+                order.append("call")
                 name = name or call.function.name
                 arguments += call.function.arguments
         assert name == "set_volume"
         assert json.loads(arguments) == {"level": 70, "why": "太吵了"}
         assert reasons[-1] == "tool_calls"
+        assert order[:3] == ["text", "text", "call"]
+        assert len(order) == script.requests[0].tokens_sent
+        assert script.requests[0].text_sent == "好。"
+        output = {"role": "tool", "tool_call_id": "x", "content": "70"}
+        assert "".join(await texts_of(await ask(client, messages=[*MESSAGES, output]))) == "70%。"
+
+
+async def test_a_whole_answer_with_a_call(connect):
+    texts = ScriptedTexts(replies=['好。@call set_volume {"level": 70}'])
+    async with connect(texts=texts) as (client, _):
+        answer = await ask(client, stream=False, tools=TOOLS)
+        [call] = answer.choices[0].message.tool_calls
+        assert answer.choices[0].message.content == "好。"
+        assert (call.function.name, call.function.arguments) == ("set_volume", '{"level": 70}')
+        assert answer.choices[0].finish_reason == "tool_calls"
 
 
 async def test_requests_are_remembered_up_to_a_limit(connect):

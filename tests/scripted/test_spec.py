@@ -74,26 +74,35 @@ def test_any_numbers_survive(asr, first, rate, tts):
 def test_texts_go_round():
     texts = ScriptedTexts(transcripts=["a", "b"], replies=["x", "y", "z"])
     assert [texts.transcript(session="s", turn=turn) for turn in (1, 2, 3)] == ["a", "b", "a"]
-    assert [texts.reply(session="s", turn=turn, user="") for turn in (1, 2, 3, 4)] == list("xyzx")
+    replies = [texts.reply(session="s", turn=turn, user="") for turn in (1, 2, 3, 4)]
+    assert replies == [("x",), ("y",), ("z",), ("x",)]
 
 
 def test_a_greeting_takes_the_first_reply():
-    assert ScriptedTexts(replies=["x", "y"]).reply(session="s", turn=0, user="") == "x"
+    assert ScriptedTexts(replies=["x", "y"]).reply(session="s", turn=0, user="") == ("x",)
 
 
 def test_echo_is_the_default_and_placeholders_are_filled():
-    assert ScriptedTexts().reply(session="s", turn=1, user="你好") == "你说的是：你好"
+    assert ScriptedTexts().reply(session="s", turn=1, user="你好") == ("你说的是：你好",)
     texts = ScriptedTexts(transcripts=["{session} {turn} {user}"], echo="{turn}:{user}:{other}")
     assert texts.transcript(session="s7", turn=3) == "s7 3 "
-    assert texts.reply(session="s7", turn=3, user="u") == "3:u:{other}"
+    assert texts.reply(session="s7", turn=3, user="u") == ("3:u:{other}",)
 
 
 def test_what_the_user_says_is_no_template():
-    assert ScriptedTexts(echo="{user}").reply(session="s", turn=1, user="{turn}{") == "{turn}{"
+    for said in ("{turn}{", '@call f {"a": 1}', "@then", "@@call"):
+        assert ScriptedTexts(echo="{user}").reply(session="s", turn=1, user=said) == (said,)
 
 
 @pytest.mark.parametrize(
-    "bad", [{"transcripts": []}, {"chars_per_second": 0}, {"transcript": ["typo"]}]
+    "bad",
+    [
+        {"transcripts": []},
+        {"chars_per_second": 0},
+        {"transcript": ["typo"]},
+        {"replies": ["好", "@call"]},
+        {"echo": "@call f {"},
+    ],
 )
 def test_texts_that_make_no_sense_are_refused(bad):
     with pytest.raises(ValidationError):

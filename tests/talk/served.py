@@ -11,12 +11,12 @@ from typing import Any
 import uvicorn
 from websockets.asyncio.server import ServerConnection, serve
 
+from pipeline.access import tls_of
 from pipeline.app import Daemon, create_app
 from pipeline.commands.options import overrides
-from pipeline.commands.serve import listen
+from pipeline.commands.serve import listen, uvicorn_config
 from pipeline.config import Config, load_config
 from pipeline.store import open_store
-from services.realtime.uvicorn_protocol import FaceWebSocketProtocol
 from tts_engine.engine import SpeechEngine
 
 SCRIPTED = "scripted:asr=60,llm=150@50,tts=150"
@@ -38,16 +38,8 @@ async def daemon(config: Config, *, voice: SpeechEngine | None = None) -> AsyncI
     if voice is not None:
         served.room.voice = voice
     ready = asyncio.Event()
-    server = uvicorn.Server(
-        uvicorn.Config(
-            create_app(served, on_ready=ready.set),
-            ws=FaceWebSocketProtocol,
-            ws_ping_interval=None,
-            ws_per_message_deflate=False,
-            timeout_graceful_shutdown=5,
-            log_config=None,
-        )
-    )
+    tls = tls_of(config.server)
+    server = uvicorn.Server(uvicorn_config(create_app(served, on_ready=ready.set), tls))
     listener = listen("127.0.0.1", 0)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:

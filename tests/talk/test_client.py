@@ -6,6 +6,7 @@ Parts sum to v2v; an interruption cuts what is heard; every way to fail ends in 
 from __future__ import annotations
 
 import asyncio
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +178,7 @@ async def test_nobody_there(unused_tcp_port: int) -> None:
 
 async def test_somebody_else_there() -> None:
     async with daemon(scripted_config(SHORT)) as address:
-        with pytest.raises(EngineFailed, match=r"No daemon can be reached .* HTTP 40"):
+        with pytest.raises(EngineFailed, match=r"is not a duplexd daemon: .* HTTP 4"):
             await TalkClient(f"ws://{address}/nothing").talk([speech()])
 
 
@@ -332,6 +333,106 @@ async def test_an_answer_to_nobody_is_a_turn_of_its_own() -> None:
     async with peer(script) as url:
         [turn] = await TalkClient(url).talk([speech(0.1)])
     assert (turn["transcript"], turn["answer"], turn["status"]) == ("", "您好", "completed")
+
+
+def delta(samples: NDArray[np.int16], response: str = "r1") -> dict[str, str]:
+    return {"response_id": response, "delta": base64.b64encode(samples.tobytes()).decode()}
+
+
+async def played(*events: tuple[str, dict[str, Any]]) -> tuple[TalkClient, list[float]]:
+    """A talk in which a peer sends events, each after the client has taken the one before.
+
+    Returns:
+        The client, and when it took each of the events of playback, in seconds of the recording.
+    """
+    taken: asyncio.Queue[str] = asyncio.Queue()
+    at: list[float] = []
+
+    def take(event: dict[str, Any]) -> None:
+        taken.put_nowait(event["type"])
+        if event["type"].startswith(("duplexd.playback", "input_audio", "response.done")):
+            at.append(client._last_event - client._began)
+
+    async def script(it: Peer) -> None:
+        await it.transcript("你好")
+        await it.send("response.created", response={"id": "r1"})
+        for kind, fields in events:
+            while not taken.empty():
+                taken.get_nowait()
+            await it.send(kind, **fields)
+            while await taken.get() != kind:
+                pass
+            for _ in range(5):  # the microphone paces the peer: 100 ms
+                await it.socket.recv()
+
+    async with peer(script) as url:
+        client = TalkClient(url, on_event=take)
+        await client.talk([speech(0.1)], turn_timeout_s=30)
+    return client, at
+
+
+PAUSED = ("duplexd.playback.paused", {"response_id": "r1", "item_id": "i1"})
+RESUMED = ("duplexd.playback.resumed", {"response_id": "r1", "item_id": "i1"})
+DONE = {"id": "r1", "status": "completed"}
+#: five seconds: whatever stalls, it still plays when the events come
+COUNT = np.arange(5 * RATE) % 30_000 + 1
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("end", [RESUMED, ("response.done", {"response": DONE})])
+async def test_a_pause_is_heard_as_silence_and_loses_no_sample(
+    end: tuple[str, dict[str, Any]],
+) -> None:
+    count = COUNT.astype(np.int16)
+    client, [paused, resumed, *_] = await played(
+        ("response.output_audio.delta", delta(count[: 4 * RATE])),
+        PAUSED,
+        ("response.output_audio.delta", delta(count[4 * RATE :])),  # it was on its way
+        end,
+        *([("response.done", {"response": DONE})] if end is RESUMED else []),
+    )
+    right = client.recording.right()
+    silent = right[round(paused * RATE) : round(resumed * RATE)]
+    assert resumed - paused > 0.1
+    assert not silent.any()
+    assert right[right != 0].tolist() == count.tolist()
+    [turn] = client.measured()
+    assert (turn["status"], turn["audio_s"]) == ("completed", 5.0)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_interruption_in_a_pause_drops_what_it_held() -> None:
+    count = COUNT.astype(np.int16)
+    client, [paused, *_] = await played(
+        ("response.output_audio.delta", delta(count)),
+        PAUSED,
+        ("input_audio_buffer.speech_started", {}),
+        ("response.done", {"response": {"id": "r1", "status": "cancelled"}}),
+        PAUSED,  # late: it is over
+        ("conversation.item.input_audio_transcription.completed", {"transcript": "停"}),
+        ("response.created", {"response": {"id": "r2"}}),
+        ("response.output_audio.delta", delta(np.full(480, 7, np.int16), "r2")),
+        ("response.done", {"response": {"id": "r2", "status": "completed"}}),
+    )
+    before, after = np.split(client.recording.right(), [round(paused * RATE)])
+    heard = before[before != 0]
+    assert heard.tolist() == count[: len(heard)].tolist()
+    assert after[after != 0].tolist() == [7] * 480
+    first, second = client.measured()
+    assert (first["status"], second["status"], second["audio_s"]) == (
+        "cancelled",
+        "completed",
+        0.02,
+    )
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_answer_that_is_cancelled_falls_silent() -> None:
+    client, [cancelled] = await played(
+        ("response.output_audio.delta", delta(COUNT.astype(np.int16))),
+        ("response.done", {"response": {"id": "r1", "status": "cancelled"}}),
+    )
+    assert client.recording.heard.end == round(cancelled * RATE)
 
 
 def test_a_system_without_boot_ids(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,8 +19,10 @@ import psutil
 import pytest
 import soundfile
 
+from pipeline.access import KEY_VARIABLE
 from pipeline.talk import daemon as module
-from pipeline.talk.daemon import address_of, await_ready, own_daemon, state_of
+from pipeline.talk.daemon import State, address_of, await_ready, own_daemon
+from pipeline.talk.endpoint import Endpoint
 from services.scripted.speech import synthetic_speech
 from tests.talk.served import SCRIPTED
 from tts_engine.errors import BadRequest, EngineFailed, TimedOut
@@ -36,6 +39,12 @@ class Ready(BaseHTTPRequestHandler):
         self.wfile.write(b'{"status": "ready"}')
 [port] = [int(a.partition("=")[2]) for a in sys.argv if a.startswith("server.port=")]
 HTTPServer(("127.0.0.1", port), Ready).serve_forever()
+"""
+
+#: to be put into it
+_TELLS_ITS_KEY = """
+import os, pathlib, signal, sys
+pathlib.Path(__file__).with_name("key").write_text(os.environ["DUPLEXD_API_KEY"])
 """
 
 
@@ -61,6 +70,10 @@ def answering(*bodies: str) -> Iterator[str]:
         finally:
             server.shutdown()
             thread.join()
+
+
+def state_of(address: str) -> State:
+    return module.state_of(Endpoint.of(address))
 
 
 @pytest.fixture
@@ -115,20 +128,48 @@ def test_nobody_is_no_daemon(unused_tcp_port: int, monkeypatch: pytest.MonkeyPat
     assert state_of(f"127.0.0.1:{unused_tcp_port}") == "none"
 
 
+def test_what_speaks_no_http_may_be_a_daemon_with_tls() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=lambda: server.accept()[0].close())
+        thread.start()
+        assert state_of(f"127.0.0.1:{server.getsockname()[1]}") == "alien"
+        thread.join()
+
+
 def test_a_daemon_that_warms_up_is_waited_for() -> None:
     warming = json.dumps({"status": "warming"})
     with answering(warming, warming, '{"status": "ready"}') as address:
-        await_ready(address)
+        await_ready(Endpoint.of(address))
     with (
         answering(warming, '{"status": "failed"}') as address,
         pytest.raises(EngineFailed, match="did not start"),
     ):
-        await_ready(address)
+        await_ready(Endpoint.of(address))
     with (
         answering(warming) as address,
         pytest.raises(TimedOut, match="not ready after 0 s"),
     ):
-        await_ready(address, timeout_s=0)
+        await_ready(Endpoint.of(address), timeout_s=0)
+
+
+def test_its_key_is_handed_over_unseen(instead: Path, tmp_path: Path) -> None:
+    instead.write_text(_STUBBORN.replace("import signal, sys", _TELLS_ITS_KEY))
+    with own_daemon([], key="dx-0123456789abcdef", timeout_s=30):
+        [child] = children(str(instead))
+        assert "dx-0123456789abcdef" not in " ".join(child.cmdline())
+        child.kill()
+    assert (tmp_path / "key").read_text() == "dx-0123456789abcdef"
+
+
+def test_a_key_that_the_configuration_wants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, "too short for one")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    sets = ["--set", "server.require_key=true", "--set", "server.tls=auto"]
+    with own_daemon([*sets, "--engines", SCRIPTED], key="dx-0123456789abcdef") as address:
+        assert state_of(address) == "locked"
+        assert module.state_of(Endpoint.of(address, key="dx-0123456789abcdef")) == "ready"
 
 
 def test_it_ends_with_the_block_and_its_log_is_kept(tmp_path: Path) -> None:
@@ -227,7 +268,7 @@ def test_a_signal_ends_the_talk_and_its_daemon(number: int, tmp_path: Path) -> N
 
 
 def _await_line(log: Path, word: str, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not (log.exists() and word in log.read_text()):
         assert process.poll() is None
         assert time.monotonic() < deadline

@@ -121,8 +121,11 @@ class KokoroEngine(SpeechEngine):
                 lambda options: self._parts(loaded, text, name, speed, options)
             )
             self.stats.depth += 1
+            started = False
             while (part := await self._next(job)) is not None:
-                self.stats.waited_s = job.waited_s or 0.0
+                if not started:
+                    started = True
+                    self.stats.waited(job.waited_s or 0.0)
                 for chunk in _chunks(part):
                     yield chunk
             self.stats.jobs += 1

@@ -15,8 +15,10 @@ import soundfile
 from loguru import logger
 
 from pipeline.commands import talk as command
+from pipeline.config import Config
 from pipeline.talk import daemon as daemons
 from pipeline.talk.daemon import own_daemon
+from pipeline.talk.endpoint import Endpoint
 from services.models import ModelState
 from services.scripted.speech import synthetic_speech
 from services.scripted.tts import ScriptedVoice
@@ -97,7 +99,8 @@ def test_a_daemon_of_its_own(run: Run, wav: str, monkeypatch: pytest.MonkeyPatch
     asked: list[list[str]] = []
 
     @contextmanager
-    def started(arguments: list[str], *, log: Path | None) -> Iterator[str]:
+    def started(arguments: list[str], *, key: str, log: Path | None) -> Iterator[str]:
+        assert key.startswith("dx-")
         asked.append(arguments)
         raise AssertionError("enough was seen")
         yield ""
@@ -136,7 +139,7 @@ def test_without_a_daemon_one_is_started(
     run: Run, wav: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
-    def started(arguments: list[str], *, log: Path | None) -> Iterator[str]:
+    def started(arguments: list[str], *, key: str, log: Path | None) -> Iterator[str]:
         raise AssertionError(f"started with {arguments}")
         yield ""
 
@@ -144,6 +147,109 @@ def test_without_a_daemon_one_is_started(
     monkeypatch.setattr(daemons, "state_of", lambda _: "none")
     with pytest.raises(AssertionError, match=r"started with \[\]"):
         run("talk", "--wav", wav)
+
+
+# --- keys and certificates -------------------------------------------------------------------
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where keys and certificates are kept."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.delenv("DUPLEXD_API_KEY", raising=False)
+    return tmp_path / "duplexd"
+
+
+@pytest.fixture
+def locked(data: Path) -> Iterator[str]:
+    """host:port of a daemon that wants KEY."""
+    options = ["--set", "server.require_key=true", "--engines", SCRIPTED, *SETS]
+    with own_daemon(options, key=KEY) as address:
+        yield address
+
+
+KEY = "dx-0123456789abcdef"
+WRONG = "dx-fedcba9876543210"
+
+
+def test_the_key_is_an_option_or_a_variable(
+    run: Run, locked: str, wav: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["talk", "--url", locked, "--wav", wav]
+    assert run(*options, "--key", KEY)[0] == 0
+    code, out, err = run(*options, "--json")
+    assert code == 1
+    assert "wants an API key" in one_object(out)["error"]["message"]
+    assert "fix:   Give one with --key or in DUPLEXD_API_KEY" in err
+    monkeypatch.setenv("DUPLEXD_API_KEY", WRONG)
+    code, out, err = run(*options, "--json")
+    assert code == 1
+    assert "does not know this API key" in err
+    assert WRONG not in out + err
+    monkeypatch.setenv("DUPLEXD_API_KEY", KEY)
+    assert run(*options)[0] == 0
+
+
+def at(monkeypatch: pytest.MonkeyPatch, states: dict[Endpoint, str]) -> list[Endpoint]:
+    """Lets daemons be in these states, and gives back who is talked to, and is not."""
+    talked: list[Endpoint] = []
+
+    def converse(daemon: Endpoint, *_: object, **__: object) -> list[dict[str, Any]]:
+        talked.append(daemon)
+        return []
+
+    @contextmanager
+    def own(*_: object, **__: object) -> Iterator[str]:
+        yield "own:1"
+
+    monkeypatch.setattr(daemons, "state_of", lambda daemon: states[daemon])
+    monkeypatch.setattr(daemons, "own_daemon", own)
+    monkeypatch.setattr(command, "_converse", converse)
+    return talked
+
+
+@pytest.mark.usefixtures("data")
+def test_a_running_daemon_that_wants_a_key_is_not_replaced(
+    run: Run, wav: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Endpoint.of("127.0.0.1:8080", key=KEY)
+    talked = at(monkeypatch, {plain: "locked"})
+    run("talk", "--wav", wav, "--key", KEY)
+    assert talked == [plain]
+
+
+@pytest.mark.parametrize(("state", "used"), [("ready", True), ("none", False)])
+def test_a_running_daemon_that_was_started_with_tls(
+    run: Run, wav: str, data: Path, state: str, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Endpoint.of("127.0.0.1:8080")
+    secure = Endpoint.of("127.0.0.1:8080", cacert=data / "tls" / "duplexd-ca.crt")
+    talked = at(monkeypatch, {plain: "alien", secure: state})
+    run("talk", "--wav", wav)
+    assert talked[0] == secure if used else talked[0].url.startswith("ws://own:1")
+
+
+@pytest.mark.parametrize(
+    ("tls", "options"), [("auto", []), ("auto", ["--cacert", "c"]), ("c,k", [])]
+)
+def test_the_configured_daemon_has_tls(
+    run: Run,
+    wav: str,
+    data: Path,
+    tls: str,
+    options: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Config().server.model_copy(update={"tls": tls})
+    monkeypatch.setattr(
+        command, "configured", lambda *_, **__: Config().model_copy(update={"server": server})
+    )
+    cacert = data / "tls" / "duplexd-ca.crt" if tls == "auto" else None
+    cacert = Path("c") if options else cacert
+    daemon = Endpoint.of("https://127.0.0.1:8080", cacert=cacert)
+    talked = at(monkeypatch, {daemon: "ready"})
+    run("talk", "--wav", wav, *options)
+    assert talked == [daemon]
 
 
 # --- texts -----------------------------------------------------------------------------------
@@ -197,6 +303,7 @@ def test_texts_are_said_in_the_embedded_voice(
     [
         ([], "give --wav FILE"),
         (["--say", "x", "--own", "--url", "h:1"], "not both"),
+        (["--say", "x", "--own", "--cacert", "c.pem"], "not both"),
     ],
 )
 def test_wrong_usage(run: Run, options: list[str], said: str) -> None:
@@ -213,12 +320,15 @@ def test_wrong_usage(run: Run, options: list[str], said: str) -> None:
         (["--wav", "x.wav", "--out", "talk"], 2, "bad_request", "unknown format"),
         (["--wav", "x.wav", "--engines", "scripted:x=1"], 2, "config", "names no engine"),
         (["--wav", "x.wav", "--set", "tts.sped=1"], 2, "config", "tts.speed"),
+        (["--wav", "{wav}", "--url", "ftp://h"], 2, "bad_request", "HOST:PORT"),
+        (["--wav", "{wav}", "--key", "密"], 2, "bad_request", "no key has"),
+        (["--wav", "{wav}", "--cacert", "gone.pem"], 2, "bad_request", "gone.pem: No such file"),
     ],
 )
 def test_failures_are_one_object_too(
-    run: Run, options: list[str], code: int, error: str, message: str
+    run: Run, wav: str, options: list[str], code: int, error: str, message: str
 ) -> None:
-    ended, out, err = run("talk", "--json", *options)
+    ended, out, err = run("talk", "--json", *(each.format(wav=wav) for each in options))
     assert ended == code
     details = one_object(out)["error"]
     assert details["code"] == error

@@ -1,0 +1,233 @@
+"""The answer of a conversation, from its beginning to its end: there is at most one at a time.
+
+What its makers tell about it (the LLM, the clauses, the voice, the mouth) comes together here, and
+counts only while it is the live one. What was heard of it is written into the context in the same
+step in which it ends, so that whatever is asked next finds it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline.context_book import ContextBook
+from pipeline.effects import Effects
+from pipeline.latency import TurnReport
+from pipeline.mouth import Heard, Mouth
+from pipeline.turns.events import AnswerEnded, Called, Event
+from services.answer import AnswerEvents, AnswerPlan, AnswerPlans
+from services.face import Cut, Outcome, Sink, Usage
+from services.items import FunctionCall, answer_ref
+from services.revision import RevisionBoard
+from tts_engine.errors import DuplexdError
+
+
+class Accounts(Protocol):
+    """Where finished turns and failures are counted."""
+
+    def turn(self, session: str, report: TurnReport) -> None:
+        """A turn is over."""
+        ...
+
+    def error(self, session: str, error: DuplexdError) -> None:
+        """Something failed."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class _Live:
+    """The answer that is made or played, and what is known of it."""
+
+    revision: int
+    plan: AnswerPlan
+    report: TurnReport
+    error: DuplexdError | None = None
+    usage: Usage | None = None
+    cut: Cut | None = None
+
+
+class Answers(AnswerEvents):
+    """Begins and ends the answers of one conversation.
+
+    Args:
+        session: the conversation's id.
+        sink: what the client is told through.
+        board, plans, book: of the conversation; written here.
+        effects: performs what has to travel.
+        accounts: where turns and failures are counted.
+    """
+
+    def __init__(
+        self,
+        *,
+        session: str,
+        sink: Sink,
+        board: RevisionBoard,
+        plans: AnswerPlans,
+        book: ContextBook,
+        effects: Effects,
+        accounts: Accounts,
+    ) -> None:
+        self._session = session
+        self._sink = sink
+        self._board = board
+        self._plans = plans
+        self._book = book
+        self._effects = effects
+        self._accounts = accounts
+        self._live: _Live | None = None
+        self._mouth: Mouth
+        self._on_event: Callable[[Event], None]
+
+    def attach(self, *, mouth: Mouth, on_event: Callable[[Event], None]) -> None:
+        """Gives what plays the answers, and what is told of them."""
+        self._mouth, self._on_event = mouth, on_event
+        self._board.on_change = mouth.wake
+
+    # --- what the driver decides -------------------------------------------------------------
+    def alive(self, revision: int) -> bool:
+        """The answer is being made or played."""
+        return self._of(revision) is not None
+
+    def begin(
+        self, plan: AnswerPlan, report: TurnReport, *, error: DuplexdError | None = None
+    ) -> int:
+        """Opens an answer; none may be live.
+
+        Args:
+            plan: what holds for it.
+            report: of the turn that it answers.
+            error: it can only fail: why.
+
+        Returns:
+            Its revision.
+        """
+        revision = report.revision = self._board.open()
+        self._plans.open(revision, plan)
+        self._live = _Live(revision=revision, plan=plan, report=report, error=error)
+        self._effects.add(lambda: self._sink.begin(revision, ask=plan.ask))
+        return revision
+
+    def interrupt(self) -> None:
+        """Stops the answer where it is."""
+        stopped = self._stop()
+        if stopped is not None:
+            live, heard = stopped
+            self._effects.add(lambda: self._interrupted(live, heard))
+            self._tell_report(live)
+
+    def close(self) -> None:
+        """The conversation ends; a live answer counts as interrupted. Idempotent."""
+        self._stop()
+
+    def amend(self, revision: int, audio_ms: int) -> None:
+        """The client knows how much of an answer's audio was played: its word counts."""
+        text = self._mouth.heard_at(revision, audio_ms)
+        if text is not None:
+            self._book.amend(answer_ref(revision), text)
+
+    # --- what the answer's makers tell -------------------------------------------------------
+    def on_stamp(self, revision: int, name: str, at: float) -> None:
+        """Notes a stamp of the answer's turn."""
+        live = self._of(revision)
+        if live is not None:
+            live.report.mark(name, at)
+
+    def on_failure(self, revision: int, error: DuplexdError) -> None:
+        """Notes why an answer fails; it ends when what there is of it was played."""
+        live = self._of(revision)
+        if live is not None:
+            live.error = live.error or error
+            self._accounts.error(self._session, error)
+
+    def on_call_begun(self, revision: int, call_id: str, name: str) -> None:
+        """Tells the client at once: a call is not behind the answer's speech."""
+        if self._of(revision):
+            self._effects.add(lambda: self._sink.call_begun(revision, call_id, name))
+
+    def on_call_arguments(self, revision: int, call_id: str, delta: str) -> None:
+        """Tells the client."""
+        if self._of(revision):
+            self._effects.add(lambda: self._sink.call_arguments(revision, call_id, delta))
+
+    def on_call_done(self, revision: int, call: FunctionCall) -> None:
+        """Writes the call into the context, and tells the client."""
+        live = self._of(revision)
+        if live is None:
+            return
+        if live.plan.remember:
+            self._book.call(answer_ref(revision), call)
+        self._effects.add(lambda: self._sink.call_done(revision, call))
+        self._on_event(Called())
+
+    def on_usage(self, revision: int, usage: Usage) -> None:
+        """Notes the answer's tokens."""
+        live = self._of(revision)
+        if live is not None:
+            live.usage = usage
+
+    def on_cut(self, revision: int, cut: Cut) -> None:
+        """Notes why the answer is not whole."""
+        live = self._of(revision)
+        if live is not None:
+            live.cut = cut
+
+    def on_shortened(self) -> None:
+        """The context has lost its oldest messages."""
+        self._book.forget_dropped()
+
+    def on_played(self, revision: int, heard: str, *, underruns: int) -> None:
+        """The mouth has played the live answer to its end."""
+        live = self._of(revision)
+        assert live is not None
+        self._board.revoke()
+        outcome: Outcome = "failed" if live.error else "answered"
+        self._close(live, outcome, heard, underruns)
+        cut = live.cut if outcome == "answered" else None
+        self._effects.add(
+            lambda: self._sink.end(
+                revision, outcome, heard=heard, error=live.error, usage=live.usage, cut=cut
+            )
+        )
+        self._tell_report(live)
+        self._on_event(AnswerEnded())
+
+    def on_gone(self, error: ConnectionError) -> None:
+        """The client cannot be reached."""
+        self._effects.gone(error)
+
+    # --- helpers -----------------------------------------------------------------------------
+    def _stop(self) -> tuple[_Live, Heard] | None:
+        """Ends the live answer where it is: nothing more of it is heard."""
+        if self._live is None:
+            return None
+        self._board.revoke()
+        heard = self._mouth.stop() or Heard(text="", played_ms=0.0, underruns=0)
+        live = self._live
+        self._close(live, "interrupted", heard.text, heard.underruns)
+        return live, heard
+
+    def _of(self, revision: int) -> _Live | None:
+        """The live answer, if it is this one."""
+        return self._live if self._live is not None and self._live.revision == revision else None
+
+    def _close(self, live: _Live, outcome: Outcome, heard: str, underruns: int) -> None:
+        """Writes what was heard, and counts the turn, with the decision: a client that leaves must
+        not lose it.
+        """
+        self._live = None
+        self._plans.close()
+        if live.plan.remember:
+            self._book.heard(answer_ref(live.revision), heard)
+        report = live.report
+        report.outcome, report.answer, report.underruns = outcome, heard, underruns
+        self._accounts.turn(self._session, report)
+
+    async def _interrupted(self, live: _Live, heard: Heard) -> None:
+        await self._sink.flush(live.revision, heard_ms=round(heard.played_ms))
+        await self._effects.interrupt()
+        await self._sink.end(live.revision, "interrupted", heard=heard.text, usage=live.usage)
+
+    def _tell_report(self, live: _Live) -> None:
+        self._effects.add(lambda: self._sink.turn_report(live.report.to_json()))

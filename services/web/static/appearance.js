@@ -1,0 +1,53 @@
+// @ts-check
+/** Language and theme: the browser's, until another is chosen. */
+
+import { fill, lang, setLang, t } from "./i18n.js";
+import { byId } from "./page.js";
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+/**
+ * @param {object} options
+ * @param {import("./settings.js").Settings} options.settings
+ * @param {() => void} options.onChange the settings are to be kept
+ * @param {() => void} options.onLang
+ * @param {() => void} options.onTheme
+ */
+export function dress({ settings, onChange, onLang, onTheme }) {
+  const root = document.documentElement;
+  const shown = () => settings.theme || (dark.matches ? "dark" : "light");
+
+  const theme = () => {
+    if (settings.theme) root.dataset.theme = settings.theme;
+    else delete root.dataset.theme;
+    root.dataset.shown = shown();
+    const label = t(shown() === "dark" ? "theme_light" : "theme_dark");
+    byId("theme").setAttribute("aria-label", label);
+    byId("theme").title = label;
+  };
+  const words = () => {
+    root.lang = setLang(settings.lang) === "zh" ? "zh-CN" : "en";
+    fill(document);
+    theme();
+  };
+
+  words();
+  byId("lang").addEventListener("click", () => {
+    settings.lang = lang() === "zh" ? "en" : "zh";
+    onChange();
+    words();
+    onLang();
+  });
+  byId("theme").addEventListener("click", () => {
+    const other = shown() === "dark" ? "light" : "dark";
+    // what the system has anyway is followed from then on
+    settings.theme = other === (dark.matches ? "dark" : "light") ? "" : other;
+    onChange();
+    theme();
+    onTheme();
+  });
+  dark.addEventListener("change", () => {
+    theme();
+    onTheme();
+  });
+}

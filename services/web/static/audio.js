@@ -1,0 +1,234 @@
+// @ts-check
+/**
+ * Microphone and loudspeaker on one AudioContext, whose clock both ends of v2v are read from.
+ */
+
+import { RATE } from "./wire.js";
+
+/** Failures by what the user can do about them. */
+export class AudioFailure extends Error {
+  /** @param {"insecure" | "old-browser" | "mic-denied" | "mic-missing" | "mic-busy"} code */
+  constructor(code, cause = "") {
+    super(`${code} ${cause}`.trim());
+    this.code = code;
+  }
+}
+
+/** Whether this browser can play and record here at all. @returns {"" | "insecure" | "old-browser"} */
+export function unable() {
+  if (!window.isSecureContext) return "insecure";
+  return "AudioWorkletNode" in window && navigator.mediaDevices ? "" : "old-browser";
+}
+
+export class Sound {
+  /**
+   * @param {object} options
+   * @param {(pcm: Int16Array, rms: number) => void} options.onFrame 20 ms of the microphone
+   * @param {(event: Record<string, any>) => void} options.onPlayed see queue.js
+   * @param {(rms: number) => void} options.onLevel loudness of what plays
+   * @param {() => void} options.onMicrophoneLost
+   */
+  constructor({ onFrame, onPlayed, onLevel, onMicrophoneLost }) {
+    this._onFrame = onFrame;
+    this._onPlayed = onPlayed;
+    this._onLevel = onLevel;
+    this._onMicrophoneLost = onMicrophoneLost;
+    /** @type {AudioContext | null} */
+    this._context = null;
+    /** @type {Promise<void> | null} */
+    this._opening = null;
+    /** @type {AudioWorkletNode | null} */
+    this._playback = null;
+    /** @type {AudioWorkletNode | null} */
+    this._capture = null;
+    /** @type {MediaStreamAudioSourceNode | null} */
+    this._source = null;
+    /** @type {MediaStream | null} */
+    this._stream = null;
+    this._muted = false;
+    /** end of the user's voice, seconds on the context's clock @type {number | null} */
+    this.voicedAt = null;
+    this._wake = () => {
+      if (document.visibilityState === "visible") void this._context?.resume().catch(() => {});
+    };
+  }
+
+  /** Seconds on the clock of the audio. */
+  get now() {
+    return this._context ? this._context.currentTime : null;
+  }
+
+  get recording() {
+    return this._stream !== null;
+  }
+
+  /** Starts the loudspeaker; to be called from a click or a key. */
+  async open() {
+    const reason = unable();
+    if (reason) throw new AudioFailure(reason);
+    this._opening ??= this._open();
+    await this._opening;
+    await this._context?.resume();
+  }
+
+  async _open() {
+    const context = makeContext();
+    this._context = context;
+    await Promise.all(
+      ["playback-worklet.js", "microphone-worklet.js"].map((name) =>
+        context.audioWorklet.addModule(new URL(name, import.meta.url)),
+      ),
+    );
+    if (this._context !== context) return; // it was ended meanwhile
+    const playback = new AudioWorkletNode(context, "playback", {
+      numberOfInputs: 0,
+      outputChannelCount: [1],
+    });
+    playback.port.onmessage = ({ data }) => this._hear(data);
+    playback.connect(context.destination);
+    this._playback = playback;
+    context.onstatechange = this._wake;
+    document.addEventListener("visibilitychange", this._wake);
+  }
+
+  /**
+   * Starts the microphone, after `open`.
+   * @param {string} device its id; empty is the system's choice
+   */
+  async record(device = "") {
+    const context = this._context;
+    this._stopRecording();
+    const stream = await capture(device);
+    if (!context || this._context !== context) {
+      stream.getTracks().forEach((each) => each.stop());
+      return;
+    }
+    this._stream = stream;
+    const [track] = stream.getAudioTracks();
+    track.enabled = !this._muted;
+    track.onended = () => {
+      this._stopRecording();
+      this._onMicrophoneLost();
+    };
+    this._source = context.createMediaStreamSource(stream);
+    this._capture = new AudioWorkletNode(context, "microphone", { numberOfOutputs: 0 });
+    this._capture.port.onmessage = ({ data }) => {
+      if (this._muted || this._stream !== stream) return;
+      this.voicedAt = data.voicedAt;
+      this._onFrame(data.pcm, data.rms);
+    };
+    this._source.connect(this._capture);
+  }
+
+  /** Muted, nothing is sent: the daemon counts it as silence. @param {boolean} muted */
+  mute(muted) {
+    this._muted = muted;
+    this._stream?.getAudioTracks().forEach((track) => {
+      track.enabled = !muted;
+    });
+  }
+
+  /** @param {string} id @param {Int16Array} pcm */
+  play(id, pcm) {
+    this._playback?.port.postMessage({ type: "audio", id, pcm }, [pcm.buffer]);
+  }
+
+  /** @param {string} id */
+  close(id) {
+    this._playback?.port.postMessage({ type: "close", id });
+  }
+
+  flush() {
+    this._playback?.port.postMessage({ type: "flush" });
+  }
+
+  pause() {
+    this._playback?.port.postMessage({ type: "pause" });
+  }
+
+  resume() {
+    this._playback?.port.postMessage({ type: "resume" });
+  }
+
+  /** Everything ends; `open` starts anew. */
+  async end() {
+    this._stopRecording();
+    document.removeEventListener("visibilitychange", this._wake);
+    const context = this._context;
+    this._context = null;
+    this._opening = null;
+    this._playback = null;
+    this.voicedAt = null;
+    if (context) {
+      context.onstatechange = null;
+      await context.close();
+    }
+  }
+
+  _stopRecording() {
+    this._stream?.getTracks().forEach((track) => {
+      track.onended = null;
+      track.stop();
+    });
+    this._source?.disconnect();
+    this._capture?.port.postMessage("end");
+    this._stream = null;
+    this._source = null;
+    this._capture = null;
+  }
+
+  /** @param {Record<string, any>} event */
+  _hear(event) {
+    if (event.type === "level") {
+      this._onLevel(event.rms);
+      return;
+    }
+    // What the page hands over is heard so much later.
+    const { outputLatency = 0, baseLatency = 0 } = this._context ?? {};
+    if (event.type === "audible") event.at += outputLatency || baseLatency || 0;
+    this._onPlayed(event);
+  }
+}
+
+/** At the rate of the wire where the browser lets us; the worklets resample where not. */
+function makeContext() {
+  /** @type {AudioContextOptions} */
+  const options = { latencyHint: "interactive" };
+  // Firefox does not connect a microphone to a context of another rate.
+  if (!navigator.userAgent.includes("Firefox/")) options.sampleRate = RATE;
+  try {
+    return new AudioContext(options);
+  } catch {
+    return new AudioContext();
+  }
+}
+
+/** @param {string} device */
+async function capture(device) {
+  const audio = {
+    channelCount: 1,
+    echoCancellation: true,
+    noiseSuppression: true,
+    autoGainControl: true,
+  };
+  try {
+    return await navigator.mediaDevices.getUserMedia({
+      audio: device ? { ...audio, deviceId: { ideal: device } } : audio,
+    });
+  } catch (error) {
+    const name = error instanceof Error ? error.name : "";
+    if (name === "NotAllowedError" || name === "SecurityError") throw new AudioFailure("mic-denied");
+    if (name === "NotFoundError" || name === "OverconstrainedError") {
+      throw new AudioFailure("mic-missing");
+    }
+    throw new AudioFailure("mic-busy", name);
+  }
+}
+
+/** Microphones, once one was allowed. @returns {Promise<{id: string, label: string}[]>} */
+export async function microphones() {
+  const devices = (await navigator.mediaDevices?.enumerateDevices?.()) ?? [];
+  return devices
+    .filter(({ kind, deviceId, label }) => kind === "audioinput" && deviceId && label)
+    .map(({ deviceId, label }) => ({ id: deviceId, label }));
+}

@@ -1,0 +1,88 @@
+"""Invariants: whoever cannot get in is told why, and gets in as soon as that has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+from websockets.sync.client import connect
+
+from tests.browser.chromium import chromium
+from tests.browser.page import Page
+from tests.browser.sound import write_microphone
+from tests.daemon.process import DaemonProcess
+
+KEY = "correct-horse-battery-staple"
+#: what a browser writes about a handshake that was refused, or a page that is not there
+FAILED_LOAD = r"Failed to load resource: (the server responded with a status of 4\d\d|net::ERR_)"
+FAILED_SOCKET = r"WebSocket connection to .* failed"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A window that every test opens its own page in."""
+    folder = tmp_path_factory.mktemp("refusals")
+    microphone = write_microphone(folder / "silence.wav", [], seconds=1)
+    with chromium(microphone=microphone) as browser:
+        yield Page(browser)
+
+
+def test_a_full_server_lets_one_in_when_a_place_is_free(page: Page):
+    page.allowed += [FAILED_LOAD, FAILED_SOCKET]
+    daemon = DaemonProcess(sets={"server.max_sessions": 1})
+    try:
+        with connect(daemon.ready().url) as other:
+            assert "session.created" in str(other.recv())
+            page.open(daemon.http).press("start")
+            assert page.notice("full")
+        page.wait_state("listening")
+        page.until(lambda: not page.all("notice"), "an end of the notice")
+    finally:
+        daemon.close()
+
+
+def test_the_conversation_goes_on_after_a_restart(page: Page):
+    page.allowed += [FAILED_LOAD, FAILED_SOCKET]
+    first = DaemonProcess()
+    try:
+        page.open(first.ready().http).press("start")
+        page.wait_state("listening")
+        page.write("第一句")
+        page.wait_row("assistant")
+    finally:
+        first.close()
+    page.wait_state("reconnecting")
+    assert page.all("notice")
+    second = DaemonProcess(sets={"server.port": first.port})
+    try:
+        second.ready()
+        page.run("dispatchEvent(new Event('online'))")  # or it would wait for its next try
+        page.wait_state("listening")
+        page.write("第二句")
+        assert page.wait_row("assistant", 2).text == "你说的是：第二句"
+        assert [row.state for row in page.rows()] == ["final"] * 4
+    finally:
+        second.close()
+
+
+def test_a_wrong_key_is_told_and_the_right_one_lets_in(page: Page, tmp_path: Path):
+    page.allowed += [FAILED_LOAD]
+    daemon = DaemonProcess(
+        sets={"server.require_key": "true", "server.keys_file": tmp_path / "keys.json"},
+        env={"DUPLEXD_API_KEY": KEY},
+    )
+    try:
+        daemon.line(r" ready: ")
+        page.open(daemon.http)
+        field = page.until(lambda: page.find("#key"), "a field for the key")
+        field.send_keys("this-is-another-key", Keys.ENTER)
+        assert "wrong" in page.until(lambda: page.find("#said").text, "word of the wrong key")
+        field.clear()
+        field.send_keys(KEY, Keys.ENTER)
+        page.press("start")
+        page.wait_state("listening")
+        assert KEY not in page.run("return location.href + document.documentElement.outerHTML")
+    finally:
+        daemon.close()
