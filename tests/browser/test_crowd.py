@@ -28,9 +28,10 @@ from tests.daemon.crowd import (
 )
 from tests.daemon.process import serving
 
-#: (start, length) of the questions, seconds of the microphone: the first answer takes 5 s
-VOICED = ((0.6, 0.8), (8.5, 0.8))
-MICROPHONE_S = 11.0
+#: (start, length) of the questions, seconds of the microphone: when the pages are all there, and
+#: when the first answer is over
+VOICED = ((3.0, 0.8), (11.0, 0.8))
+MICROPHONE_S = 13.0
 #: the first clause is still being spoken so long after the start of an answer, seconds
 CLAUSE_S = 0.5
 
@@ -57,14 +58,20 @@ def pages(tmp_path: Path) -> Iterator[list[Page]]:
         yield pages
 
 
-def talk_by_browser(pages: list[Page], http: str) -> list[tuple[str, float]]:
-    """Conversations in all pages; returns the id and the longest gap in the audio of each."""
+def start(pages: list[Page], http: str) -> None:
+    """Starts the conversations of all pages."""
     for page in pages:
         page.open(http)
         page.one("start")
     for page in pages:
         # a window that is minimised takes no clicks
         page.run("document.querySelector('[data-testid=start]').click()")
+    for page in pages:
+        page.wait_state("listening")
+
+
+def finish(pages: list[Page]) -> list[tuple[str, float]]:
+    """Waits for the end of all conversations; returns the id and the longest gap of each."""
     for page in pages:
         page.wait_row("assistant", TURNS)
     return [check_page(page) for page in pages]
@@ -92,8 +99,9 @@ def check_page(page: Page) -> tuple[str, float]:
 
 async def test_browsers_and_clients_that_talk_at_once(pages: list[Page], record_property: Any):
     async with serving(engines=ENGINES, sets=SETS) as daemon:
+        await asyncio.to_thread(start, pages, daemon.http)
         browsers, *clients = await asyncio.gather(
-            asyncio.to_thread(talk_by_browser, pages, daemon.http),
+            asyncio.to_thread(finish, pages),
             *(talk_by_sdk(daemon.http) for _ in range(CLIENTS)),
         )
         results = [*browsers, *clients]
