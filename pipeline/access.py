@@ -94,7 +94,7 @@ def tls_of(server: Server) -> Tls | None:
 
     if server.tls != "auto":
         certificate, _, key = server.tls.partition(",")
-        return given_tls(Path(certificate.strip()), Path(key.strip()))
+        return given_tls(Path(certificate.strip()).expanduser(), Path(key.strip()).expanduser())
     hostname = socket.gethostname()
     names = own_names(hostname=hostname, host=server.host, allowed=server.allowed_hosts)
     addresses = {"127.0.0.1", "::1", *own_addresses()}

@@ -1,5 +1,5 @@
 # pyright: strict
-"""OpenAI's shape of an HTTP error, for every route that its clients call.
+"""OpenAI's shape of an HTTP error, for every route that its clients call, and at the door.
 
 {"error": {"message": ..., "type": ..., "param": ..., "code": ...}}
 """
@@ -10,7 +10,6 @@ from starlette.responses import JSONResponse
 
 from tts_engine.errors import AtCapacity, BadRequest, DuplexdError, UnknownVoice
 
-_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 #: when a client may try again, seconds: clauses end, engines warm up
 RETRY_AFTER_S = 1
 
@@ -56,8 +55,8 @@ class ApiError(Exception):
     @property
     def body(self) -> dict[str, dict[str, str | None]]:
         """What the client reads."""
-        client = "invalid_request_error" if self.status < 500 else "server_error"
-        kind = _TYPES.get(self.status, client)
+        client = "rate_limit_error" if self.status == 429 else "invalid_request_error"
+        kind = client if self.status < 500 else "server_error"
         text = str(self)
         return {"error": {"message": text, "type": kind, "param": self.param, "code": self.code}}
 

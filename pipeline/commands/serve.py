@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import resource
 import signal
 import socket
-import sys
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
 from pipeline.access import key_required, key_ring, pages, tls_of
+from pipeline.commands.daemon_log import set_up_logging
 from pipeline.commands.invitation import invite
 from pipeline.commands.weights import fetch_needed
+from services.access.hosts import is_loopback, plain
 from tts_engine.errors import DuplexdError
 
 if TYPE_CHECKING:
@@ -27,8 +30,13 @@ if TYPE_CHECKING:
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 #: how long connections may take to end at shutdown, seconds
 GRACE_S = 5
+#: how long a client may take nothing of an answer, seconds
+STALL_S = 30.0
 #: how long whoever has the port may take to say what it is, seconds
 ASK_S = 1.0
+_OURS = "Set server.host to an address of this machine"
+#: file descriptors that are enough, one a connection
+_DESCRIPTORS = 65_536
 
 
 def run(config: Config) -> None:
@@ -41,6 +49,7 @@ def run(config: Config) -> None:
     # uvicorn takes the signal over while it serves, and gives it back once all is closed.
     signal.signal(signal.SIGTERM, _end)
     set_up_logging(config)
+    _allow_connections()
     listener = listen(config.server.host, config.server.port)
     try:
         if key_required(config.server):
@@ -58,15 +67,11 @@ def _end(*_: object) -> None:
     raise SystemExit(0)
 
 
-def set_up_logging(config: Config) -> None:
-    """One log on standard error, in the format that the configuration names."""
-    logger.remove()
-    level = config.log.level.upper()
-    if config.log.format == "json":
-        logger.add(sys.stderr, level=level, serialize=True)
-    else:
-        form = "<dim>{time:HH:mm:ss.SSS}</dim> <level>{level: <7}</level> {message}"
-        logger.add(sys.stderr, level=level, format=form, filter=_not_a_greeting)
+def _allow_connections() -> None:
+    """Takes as many file descriptors as it may: the usual 1024 are soon gone if clients hold on."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -75,17 +80,39 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         DuplexdError: it is taken, or the address is not this machine's.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((host, port))
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, *_, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+        _check_loopback(host, str(address[0]))
+        return _listener(family, address)
+    except OSError as error:
+        raise _port_failure(host, port, error) from error
+    except ValueError as error:  # what no resolver even looks up
+        raise DuplexdError(f"{host!r} is no address", mend=_OURS) from error
+
+
+def _listener(family: int, address: tuple[Any, ...]) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:  # "::" is IPv4 as well, on every system
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind(address)
         # Two sockets that reuse the address may both be bound to it; only one may listen.
         listener.listen()
-    except OSError as error:
+    except OSError:
         listener.close()
-        raise _port_failure(host, port, error) from error
+        raise
     return listener
+
+
+def _check_loopback(host: str, address: str) -> None:
+    """Whether a key is needed goes by the name: it must not stand for what others can reach."""
+    if is_loopback(plain(host)) and not is_loopback(address):
+        raise DuplexdError(
+            f"{host} is {address} here, which is not loopback",
+            mend="Set server.host to the address; then a key is asked for",
+        )
 
 
 def _port_failure(host: str, port: int, error: OSError) -> DuplexdError:
@@ -97,7 +124,7 @@ def _port_failure(host: str, port: int, error: OSError) -> DuplexdError:
         )
     return DuplexdError(
         f"Cannot listen on {host}:{port}: {error.strerror or error}",
-        mend="Set server.host to an address of this machine",
+        mend=_OURS,
     )
 
 
@@ -118,14 +145,24 @@ def _taken(host: str, port: int) -> DuplexdError:
     )
 
 
-def uvicorn_config(app: FastAPI, tls: Tls | None) -> uvicorn.Config:
-    """How the application is served."""
+def uvicorn_config(app: FastAPI, tls: Tls | None, *, stall_s: float = STALL_S) -> uvicorn.Config:
+    """How the application is served.
+
+    Args:
+        app: the application.
+        tls: the certificate; None: without TLS.
+        stall_s: the longest time that the application itself waits for a client to read, seconds.
+    """
     import uvicorn
 
+    from services.access.renewal import LOOK_EVERY_S, Renewal
+    from services.http_protocol import FirmHttpProtocol
     from services.realtime.uvicorn_protocol import FaceWebSocketProtocol
 
+    renewal = Renewal(tls) if tls else None
     return uvicorn.Config(
         app,
+        http=partial(FirmHttpProtocol, stall_s=stall_s),  # type: ignore[arg-type]
         ws=FaceWebSocketProtocol,
         # Old device firmware does not answer pings; dead peers are found by sends and TCP.
         ws_ping_interval=None,
@@ -135,8 +172,9 @@ def uvicorn_config(app: FastAPI, tls: Tls | None) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         proxy_headers=False,  # what a client says about its address is not believed
-        ssl_certfile=tls and tls.certificate,
-        ssl_keyfile=tls and tls.key,
+        ssl_context_factory=(lambda *_: renewal.context) if renewal else None,
+        callback_notify=renewal.look if renewal else None,
+        timeout_notify=LOOK_EVERY_S,
     )
 
 
@@ -162,7 +200,7 @@ def _serve(config: Config, listener: socket.socket, tls: Tls | None) -> None:
     app = create_app(
         daemon, on_ready=ready, on_failure=fail, ca_certificate=tls.authority if tls else None
     )
-    server = uvicorn.Server(uvicorn_config(app, tls))
+    server = uvicorn.Server(uvicorn_config(app, tls, stall_s=config.speech.stall_s))
     scheme = "https" if tls else "http"
     logger.info("listening on {}://{}, engines are warming up", scheme, address)
     try:
@@ -179,8 +217,3 @@ def _until_stopped(server: uvicorn.Server, listener: socket.socket) -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(server.serve(sockets=[listener]))
-
-
-def _not_a_greeting(record: object) -> bool:
-    """Pipecat announces itself with a banner; a daemon's log does not need it."""
-    return "ᓚᘏᗢ" not in record["message"]  # type: ignore[index]

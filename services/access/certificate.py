@@ -83,10 +83,12 @@ def still_good(bundle: Bundle, names: Names, *, now: datetime | None = None) -> 
         covered = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
         return False
+    now = now or datetime.now(UTC)
     wanted = {each for each in map(ip_address, names.addresses) if isinstance(each, IPv4Address)}
     return (
         key.public_key() == certificate.public_key()
-        and certificate.not_valid_after_utc - (now or datetime.now(UTC)) > _RENEW_BEFORE
+        and certificate.not_valid_before_utc <= now  # it was made while the clock was wrong
+        and certificate.not_valid_after_utc - now > _RENEW_BEFORE
         and names.names <= {*covered.get_values_for_type(x509.DNSName)}
         and wanted <= {*covered.get_values_for_type(x509.IPAddress)}
     )

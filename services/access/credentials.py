@@ -10,18 +10,29 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 
-COOKIE = "duplexd_key"
+#: names of the cookie without TLS and with it. A browser lets no other host and no plain connection
+#: set the second; and one that has it would not let a plain connection replace it.
+COOKIE, SECURE_COOKIE = "duplexd_key", "__Host-duplexd_key"
 #: the sub-protocol by which browsers, which can set no header, bring OpenAI a key
 SUBPROTOCOL = "openai-insecure-api-key."
 #: a year, seconds: what browsers keep cookies for at most is a little more
 _COOKIE_AGE_S = 365 * 24 * 3600
 
+#: headers that may hold a key
+_SECRET = (b"authorization", b"cookie", b"sec-websocket-protocol")
+
 Scope = MutableMapping[str, Any]
 
 
-def presented(headers: Headers, subprotocols: list[str]) -> list[str]:
-    """The keys that a request carries: one a place, so that a request is one attempt."""
-    places = (_bearer(headers), _subprotocol(subprotocols), _cookie(headers))
+def presented(headers: Headers, subprotocols: list[str], *, secure: bool) -> list[str]:
+    """The keys that a request carries: one a place, so that a request is one attempt.
+
+    Args:
+        headers: of the request.
+        subprotocols: as they were offered.
+        secure: the connection has TLS.
+    """
+    places = (_bearer(headers), _subprotocol(subprotocols), cookie_of(headers, secure=secure))
     return [key for key in places if key]
 
 
@@ -34,8 +45,9 @@ def _subprotocol(subprotocols: list[str]) -> str:
     return next(_keys_of(subprotocols), "")
 
 
-def _cookie(headers: Headers) -> str:
-    return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+def cookie_of(headers: Headers, *, secure: bool) -> str:
+    """The key that a browser keeps; empty where it keeps none."""
+    return cookie_parser(headers.get("cookie", "")).get(_name(secure=secure), "")
 
 
 def _keys_of(subprotocols: list[str]) -> Iterator[str]:
@@ -54,6 +66,12 @@ def take_from_subprotocols(scope: Scope) -> list[str]:
     if offered:
         scope["subprotocols"] = [name for name in offered if not name.startswith(SUBPROTOCOL)]
     return offered
+
+
+def take_from_headers(scope: Scope) -> None:
+    """Takes the headers out that may hold a key: what is behind the door has no use for them."""
+    headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
+    scope["headers"] = [each for each in headers if each[0].lower() not in _SECRET]
 
 
 def take_from_query(scope: Scope) -> str:
@@ -76,13 +94,19 @@ def cookie_with(key: str, *, secure: bool) -> str:
         key: good, and hence free of what is special in a cookie.
         secure: the connection has TLS; over another one the browser would drop such a cookie.
     """
-    return f"{COOKIE}={key}; {_attributes(_COOKIE_AGE_S, secure=secure)}"
+    return f"{_name(secure=secure)}={key}; {_attributes(_COOKIE_AGE_S, secure=secure)}"
 
 
 def no_cookie(*, secure: bool) -> str:
     """The `Set-Cookie` that makes a browser forget the key."""
-    return f"{COOKIE}=; {_attributes(0, secure=secure)}"
+    return f"{_name(secure=secure)}=; {_attributes(0, secure=secure)}"
+
+
+def _name(*, secure: bool) -> str:
+    return SECURE_COOKIE if secure else COOKIE
 
 
 def _attributes(age_s: int, *, secure: bool) -> str:
-    return f"Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
+    # Strict would keep the cookie from whoever follows a link to the daemon, the one with the key
+    # included. Lax keeps it from everything else that pages of others can make a browser send.
+    return f"Path=/; Max-Age={age_s}; HttpOnly; SameSite=Lax{'; Secure' if secure else ''}"

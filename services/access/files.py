@@ -6,6 +6,18 @@ import os
 import tempfile
 from pathlib import Path
 
+#: inode, time of change in ns, bytes: another file has another one
+Stamp = tuple[int, int, int]
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Tells one content from another without reading it; None: there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
 
 def replace_file(path: Path, content: bytes, *, mode: int) -> None:
     """Writes a file that others see whole, or not at all.

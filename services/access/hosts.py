@@ -66,10 +66,19 @@ def own_names(*, hostname: str, host: str, allowed: Iterable[str] = ()) -> froze
         host: that it listens on.
         allowed: further ones.
     """
-    whole = plain(hostname)
+    whole = _sent(hostname)
     short = whole.partition(".")[0]
-    names = {whole, short, f"{short}.local" if short else "", plain(host), *map(plain, allowed)}
+    names = {whole, short, f"{short}.local" if short else "", _sent(host), *map(_sent, allowed)}
     return frozenset(name for name in names if name and not is_address(name))
+
+
+def _sent(name: str) -> str:
+    """A name as clients send it: in ASCII. Empty for what none can send, as one with a space."""
+    try:
+        ascii_name = plain(name).encode("idna").decode("ascii")
+    except UnicodeError:
+        return ""
+    return host_of(ascii_name) or ""
 
 
 def welcome(headers: Sequence[str], names: frozenset[str]) -> bool:

@@ -11,12 +11,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from services.access.files import replace_file
+from services.access.files import Stamp, replace_file, stamp_of
 from services.models.files import locked
 from tts_engine.errors import BadRequest, ConfigError, DuplexdError
 
-#: inode, time of change in ns, bytes: another file has another one
-Stamp = tuple[int, int, int]
 NAME_LENGTH = 64
 
 
@@ -48,12 +46,8 @@ class KeyFile:
         self.path = path
 
     def stamp(self) -> Stamp | None:
-        """Tells one content from another without reading it; None: there is no file."""
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        """See `stamp_of`."""
+        return stamp_of(self.path)
 
     def read(self) -> tuple[StoredKey, ...]:
         """All keys, the oldest first; none where there is no file.
@@ -89,7 +83,9 @@ class KeyFile:
             return self._append(keys, digest, name)
 
     def add_first(self, digest: str, *, name: str = "") -> StoredKey | None:
-        """The same where there is no key yet; None: there is one, and nothing was changed."""
+        """The same where there is no key yet; None: there is one."""
+        if self.read():  # then nothing is written, also where nothing can be
+            return None
         with self._changing() as keys:
             return None if keys else self._append(keys, digest, name)
 

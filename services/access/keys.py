@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 
 from loguru import logger
 
-from services.access.key_file import KeyFile, Stamp
+from services.access.files import Stamp
+from services.access.key_file import KeyFile
 from tts_engine.errors import ConfigError, DuplexdError
 
 #: a key that is set by hand has at least so many characters

@@ -1,7 +1,8 @@
 """The door of the daemon: every request and WebSocket passes it, or is refused here.
 
-In this order: the host that it is called by, the web page that calls, how often, with which key.
-A page of another host shall not even learn whether its guess of a key was right.
+In this order: the host that it is called by, the web page that calls, with which key, how often.
+A page of another host shall not even learn whether its guess of a key was right, and whoever has no
+good key takes no part of what those have who do: they may come from the same address.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import time
 from collections.abc import Callable
 
 from loguru import logger
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.access.credentials import (
+    cookie_of,
     cookie_with,
     no_cookie,
     presented,
+    take_from_headers,
     take_from_query,
     take_from_subprotocols,
 )
@@ -41,6 +44,14 @@ from tts_engine.errors import DuplexdError
 WRONG_KEYS_PER_MINUTE = 10
 #: lines in the log about refusals of a kind, a minute: whoever is refused may try for hours
 _LINES_PER_MINUTE = 10
+#: what every answer says that does not say otherwise: no cache keeps what a key was needed for, no
+#: other page loads it, and a browser takes it for what it is
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 class AccessMiddleware:
@@ -51,7 +62,8 @@ class AccessMiddleware:
         names: see `own_names`.
         origins: of web pages that may connect, see `foreign_origin`.
         keys: a request needs one of these; None: it needs none, and may come as often as it likes.
-        requests_per_minute: of one client's address; 0: any number.
+        requests_per_minute: of one client's address with a good key, and as many without; 0: any
+            number.
         key_page: an HTML page that asks for the key, and posts it to /login.
         key_page_policy: its Content-Security-Policy.
         on_refused: counts refusals.
@@ -79,8 +91,9 @@ class AccessMiddleware:
         self._key_page_policy = key_page_policy
         self._on_refused = on_refused
         self._clock = clock
-        limited = keys is not None and requests_per_minute > 0
-        self._requests = Buckets(per_minute=requests_per_minute) if limited else None
+        limited = requests_per_minute > 0
+        self._guests = Buckets(per_minute=requests_per_minute) if limited else None
+        self._strangers = Buckets(per_minute=requests_per_minute) if limited else None
         self._wrong = Buckets(per_minute=WRONG_KEYS_PER_MINUTE)
         self._lines = Buckets(per_minute=_LINES_PER_MINUTE)
 
@@ -89,11 +102,21 @@ class AccessMiddleware:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
+                message.setdefault("headers", [])
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
         response = await self._judge(scope, receive)
         if response is None:
-            await self._app(scope, receive, send)
+            take_from_headers(scope)
+            await self._app(scope, receive, send_guarded)
         else:
-            await answer(response, scope, receive, send)
+            await answer(response, scope, receive, send_guarded)
 
     async def _judge(self, scope: Scope, receive: Receive) -> Response | None:
         """The response in place of the application's; None: let the request in."""
@@ -102,7 +125,6 @@ class AccessMiddleware:
         headers = Headers(scope=scope)
         try:
             self._known_way(headers)
-            self._not_too_often(scope)
             if self._keys is None:
                 return None
             return await self._with_key(self._keys, scope, receive, url_key, offered)
@@ -118,9 +140,9 @@ class AccessMiddleware:
         if origin is not None:
             raise ForeignOrigin(origin)
 
-    def _not_too_often(self, scope: Scope) -> None:
-        if self._requests is not None:
-            wait_s = self._requests.take(_payer(scope), now=self._clock())
+    def _not_too_often(self, buckets: Buckets | None, scope: Scope) -> None:
+        if buckets is not None:
+            wait_s = buckets.take(_payer(scope), now=self._clock())
             if wait_s:
                 raise TooMany("requests", wait_s=wait_s)
 
@@ -130,11 +152,15 @@ class AccessMiddleware:
         """Lets a request with a good key in, by way of a cookie where the key came otherwise."""
         secure = _is_secure(scope)
         if _is(scope, "POST", LOGIN):
-            key = await posted_key(receive)
+            try:
+                key = await posted_key(receive)
+            except Refusal:
+                self._not_too_often(self._strangers, scope)
+                raise
             self._check(keys, [key], scope)
             cookie = cookie_with(key, secure=secure)
             return Response(status_code=204, headers={"Set-Cookie": cookie})
-        shown = presented(Headers(scope=scope), offered)
+        shown = presented(Headers(scope=scope), offered, secure=secure)
         if url_key and _is(scope, "GET", "/"):
             self._check(keys, [url_key, *shown], scope)
             query = scope["query_string"].decode()
@@ -150,7 +176,9 @@ class AccessMiddleware:
         """A good key passes always; of wrong ones an address has only so many."""
         admitted = [keys.admits(key) for key in shown]
         if any(admitted):
+            self._not_too_often(self._guests, scope)
             return
+        self._not_too_often(self._strangers, scope)
         if not shown:
             raise NoKey
         wait_s = self._wrong.take(_payer(scope), now=self._clock())
@@ -166,12 +194,12 @@ class AccessMiddleware:
                 self._key_page(), refusal.status, headers=refusal.headers
             )
             response.headers["Content-Security-Policy"] = self._key_page_policy
-            response.headers["Referrer-Policy"] = "no-referrer"
         else:
             response = refusal.response()
-        if isinstance(refusal, WrongKey):
+        secure = _is_secure(scope)
+        if isinstance(refusal, WrongKey) and cookie_of(headers, secure=secure):
             # A browser would bring a revoked key again and again, until its address has to wait.
-            response.headers["Set-Cookie"] = no_cookie(secure=_is_secure(scope))
+            response.headers["Set-Cookie"] = no_cookie(secure=secure)
         return response
 
     def _tell(self, refusal: Refusal, scope: Scope) -> None:

@@ -1,4 +1,4 @@
-"""Why a request is refused, and how that is told: OpenAI's error object, in an HTTP response.
+"""Why a request is refused.
 
 Refusal(DuplexdError)   "refused"
 |-- UnknownHost         "invalid_host"         403
@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import math
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from services.api_errors import ApiError
 from tts_engine.errors import DuplexdError
 
 #: characters of what somebody sent that are shown
@@ -38,17 +39,11 @@ class Refusal(DuplexdError):
     @property
     def headers(self) -> dict[str, str]:
         """What the response says beside its body."""
-        return {"Cache-Control": "no-store"}
+        return {}
 
     def response(self) -> Response:
         """The refusal, as any client of OpenAI's understands it."""
-        error = {
-            "message": str(self),
-            "type": "invalid_request_error",
-            "param": None,
-            "code": self.code,
-        }
-        return JSONResponse({"error": error}, self.status, headers=self.headers)
+        return ApiError(self, self.status, headers=self.headers).response()
 
 
 class UnknownHost(Refusal):
@@ -88,7 +83,7 @@ class TooMany(Refusal):
     @property
     def headers(self) -> dict[str, str]:
         """See Refusal."""
-        return {**super().headers, "Retry-After": str(self.wait_s)}
+        return {"Retry-After": str(self.wait_s)}
 
 
 class NoKey(Refusal):
@@ -103,7 +98,7 @@ class NoKey(Refusal):
     @property
     def headers(self) -> dict[str, str]:
         """See Refusal."""
-        return {**super().headers, "WWW-Authenticate": CHALLENGE}
+        return {"WWW-Authenticate": CHALLENGE}
 
 
 class WrongKey(NoKey):
@@ -139,7 +134,7 @@ class SlowLogin(Refusal):
     @property
     def headers(self) -> dict[str, str]:
         """See Refusal. What comes yet is no request."""
-        return {**super().headers, "Connection": "close"}
+        return {"Connection": "close"}
 
 
 async def answer(response: Response, scope: Scope, receive: Receive, send: Send) -> None:

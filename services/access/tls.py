@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ssl
+import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
+from loguru import logger
 
 from services.access.certificate import Bundle, Names, fingerprint_of, make_bundle, still_good
 from services.access.files import replace_file
@@ -42,14 +45,9 @@ def own_tls(folder: Path, names: Names) -> Tls:
         DuplexdError: the folder cannot be used.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with locked(folder / "lock", waiting=lambda: None):
-            bundle = _kept(folder)
-            if bundle is None or not still_good(bundle, names):
-                bundle = make_bundle(names)
-                replace_file(folder / _KEY, bundle.key, mode=0o600)
-                replace_file(folder / _CERTIFICATE, bundle.certificate, mode=0o644)
-                replace_file(folder / _AUTHORITY, bundle.authority, mode=0o644)
+        bundle = _kept(folder, names)
+        if bundle is None:  # otherwise nothing is written, also where nothing can be
+            bundle = _made(folder, names)
     except OSError as error:
         raise DuplexdError(
             f"Cannot keep a certificate in {folder}: {error.strerror or error}",
@@ -61,6 +59,18 @@ def own_tls(folder: Path, names: Names) -> Tls:
         authority=folder / _AUTHORITY,
         fingerprint=fingerprint_of(bundle.authority),
     )
+
+
+def _made(folder: Path, names: Names) -> Bundle:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with locked(folder / "lock", waiting=lambda: None):
+        bundle = _kept(folder, names)  # another process was faster
+        if bundle is None:
+            bundle = make_bundle(names)
+            replace_file(folder / _KEY, bundle.key, mode=0o600)
+            replace_file(folder / _CERTIFICATE, bundle.certificate, mode=0o644)
+            replace_file(folder / _AUTHORITY, bundle.authority, mode=0o644)
+        return bundle
 
 
 def given_tls(certificate: Path, key: Path) -> Tls:
@@ -77,8 +87,8 @@ def given_tls(certificate: Path, key: Path) -> Tls:
         private = serialization.load_pem_private_key(_read(key), None)
     except TypeError as error:
         raise _wrong(f"{key} is protected by a passphrase", "Give one that is not") from error
-    except ValueError as error:
-        raise _wrong(f"{key} is not a PEM private key") from error
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise _wrong(f"{key} is not a PEM private key that can be used") from error
     first, now = chain[0], datetime.now(UTC)
     if private.public_key() != first.public_key():
         raise _wrong(f"{key} is not the key of {certificate}", "Give the two that belong together")
@@ -93,18 +103,22 @@ def given_tls(certificate: Path, key: Path) -> Tls:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
     except ssl.SSLError as error:
         raise _wrong(f"TLS cannot use {certificate}: {error.reason}") from error
+    if stat.S_IMODE(key.stat().st_mode) & stat.S_IROTH:
+        logger.warning("everybody on this machine can read {}: chmod o-r it", key)
     return Tls(certificate=certificate, key=key)
 
 
-def _kept(folder: Path) -> Bundle | None:
+def _kept(folder: Path, names: Names) -> Bundle | None:
+    """What there is already, if it is good."""
     try:
-        return Bundle(
+        bundle = Bundle(
             authority=(folder / _AUTHORITY).read_bytes(),
             certificate=(folder / _CERTIFICATE).read_bytes(),
             key=(folder / _KEY).read_bytes(),
         )
     except FileNotFoundError:
         return None
+    return bundle if still_good(bundle, names) else None
 
 
 def _read(path: Path) -> bytes:

@@ -30,6 +30,7 @@ class _Answer:
         session: the session as this answer has it; later changes hold from the next one on.
         metadata: of its request.
         remembered: it is part of the conversation.
+        asks: it is made from the conversation's items, and has not shown yet that it was.
         outputs: what there is of it, in the order of appearance.
         heard_ms: how much was played when it was interrupted.
         by_client: the client asked for its end.
@@ -41,6 +42,7 @@ class _Answer:
     session: Session
     metadata: dict[str, str] | None = None
     remembered: bool = True
+    asks: bool = True
     outputs: list[Speech | Call] = field(default_factory=list[Speech | Call])
     speech: Speech | None = None
     calls: dict[str, Call] = field(default_factory=dict[str, Call])
@@ -174,6 +176,7 @@ class Answers:
         call = Call(self._place(answer), call_id=call_id, name=name)
         answer.calls[call_id] = call
         answer.outputs.append(call)
+        self._asked(answer)
         return call.begin()
 
     def call_arguments(self, revision: int, call_id: str, delta: str) -> list[str]:
@@ -225,6 +228,8 @@ class Answers:
             # an answer that failed before it began must not end in silence
             return [self._wire.failure(error)] if error else []
         self._open = None
+        if outcome != "interrupted":
+            self._asked(answer)
         events: list[str] = []
         for output in answer.outputs:
             if isinstance(output, Speech):
@@ -255,6 +260,7 @@ class Answers:
             session=session,
             metadata=request.options.metadata if request is not None else None,
             remembered=request is None or request.remembered,
+            asks=request is None or (request.remembered and request.options.input is None),
         )
 
     def _current(self, revision: int) -> _Answer | None:
@@ -274,7 +280,16 @@ class Answers:
             says=session.says,
         )
         answer.outputs.append(speech)
+        self._asked(answer)
         return speech.begin(), speech
+
+    def _asked(self, answer: _Answer) -> None:
+        """The language model had the items: what is too much for it was dropped from them. One that
+        is cancelled before cannot tell, and items would pile up behind such answers.
+        """
+        if answer.asks:
+            answer.asks = False
+            self._items.asked()
 
     def _call(self, revision: int, call_id: str) -> Call | None:
         """A call that is being written."""

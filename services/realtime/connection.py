@@ -30,7 +30,7 @@ from services.realtime.actions import (
 )
 from services.realtime.formats import PCM, EarFeed
 from services.realtime.handshake import WarmingUp, refuse
-from services.realtime.pace import EVENTS_PER_S, EventPace
+from services.realtime.pace import AUDIO_BURST_S, AUDIO_S_PER_S, EVENTS_PER_S, Pace
 from services.realtime.protocol import RealtimeCore
 from services.realtime.schema import Refused
 from services.realtime.session import Session
@@ -40,6 +40,8 @@ from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
 
 #: WebSocket close codes
 _NORMAL, _INTERNAL = 1000, 1011
+#: what a client may send in a second, as it is told
+_EVENTS, _AUDIO = f"{EVENTS_PER_S} events", f"{AUDIO_S_PER_S} seconds of audio"
 #: browsers offer this subprotocol, and give up when it is not picked
 _SUBPROTOCOL = "realtime"
 
@@ -66,7 +68,9 @@ class RealtimeConnection(Sink):
         self._context = context
         self._boot_id = boot_id
         self._ears = EarFeed(PCM)
-        self._pace = EventPace(now=time.monotonic())
+        now = time.monotonic()
+        self._pace = Pace(now=now)
+        self._audio_pace = Pace(now=now, per_s=AUDIO_S_PER_S, burst=AUDIO_BURST_S)
         # set by `serve` before anything can use them
         self._conversation: Conversation
         self._core: RealtimeCore
@@ -160,21 +164,20 @@ class RealtimeConnection(Sink):
                 actions = self._core.receive_binary() if text is None else self._core.receive(text)
                 for action in actions:
                     await self._act(action, arrived)
-                await self._slow_down(arrived)
+                await self._slow_down(self._pace.take(arrived), self._pace, _EVENTS)
         except Exception as error:
             logger.opt(exception=error).error("{}: reading broke", self._conversation.id)
             await self.error(EngineFailed("The connection broke"))
         finally:
             self._conversation.close()
 
-    async def _slow_down(self, arrived: float) -> None:
+    async def _slow_down(self, wait_s: float, pace: Pace, most: str) -> None:
         """Reads no faster than a client may send: what comes too fast waits, and none is lost."""
-        wait_s = self._pace.take(arrived)
         if not wait_s:
             return
-        if self._pace.first():
+        if pace.first():
             error = Refused(
-                f"More than {EVENTS_PER_S} events a second: they are read more slowly",
+                f"More than {most} a second: they are read more slowly",
                 reason="rate_limit_exceeded",
             )
             await self._refuse(self._core.refuse(error))
@@ -215,9 +218,14 @@ class RealtimeConnection(Sink):
         for start in range(0, len(action.data), second):
             if start:
                 await asyncio.sleep(0)
-            heard = self._ears.push(action.data[start : start + second])
-            if heard:
+            piece = action.data[start : start + second]
+            if heard := self._ears.push(piece):
                 self._conversation.audio(heard, arrived=arrived)
+            now = time.monotonic()
+            wait_s = self._audio_pace.take(now, len(piece) / second)
+            if wait_s:
+                await self._slow_down(wait_s, self._audio_pace, _AUDIO)
+                arrived = time.monotonic()  # it was held back: that is no silence
 
     async def _update(self, action: Update) -> None:
         try:

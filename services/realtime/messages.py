@@ -8,7 +8,9 @@ be as short as any other event.
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Iterable
 from typing import Any, cast
 
 from services.realtime.schema import Refused
@@ -17,6 +19,9 @@ from services.realtime.schema import Refused
 MAX_AUDIO_MESSAGE = 15 * 1024 * 1024
 #: characters of any other event
 MAX_MESSAGE = 256 * 1024
+#: levels of objects and lists in each other: what is read must also be written, checked and walked
+#: through with the stack that there is then
+MAX_DEPTH = 64
 _APPEND = "input_audio_buffer.append"
 _AUDIO = re.compile(r'"audio"\s*:\s*"')
 
@@ -68,10 +73,41 @@ def _object(text: str) -> dict[str, Any]:
 
 def _parse(text: str) -> Any:
     try:
-        # RecursionError: brackets nested deeper than the interpreter goes
-        return json.loads(text)
+        value = _decode(text)
     except (ValueError, RecursionError) as error:
+        # RecursionError: brackets nested deeper than the interpreter goes
         raise Refused(f"The message is not JSON: {error}", reason="invalid_json") from None
+    if text.count("[") + text.count("{") > MAX_DEPTH and _is_deep(value):
+        raise Refused(f"The message has more than {MAX_DEPTH} levels", reason="invalid_json")
+    return value
+
+
+def _no_number(text: str) -> Any:
+    """Refuses what Python reads as a number and JSON has not: nobody could read it from us."""
+    raise ValueError(f"{text[:20]} is not a number")
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
+
+
+_decode = json.JSONDecoder(parse_float=_number, parse_constant=_no_number).decode
+
+
+def _is_deep(value: Any) -> bool:
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [child for each in level for child in _children(each)]
+        if not level:
+            return False
+    return True
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def _is_text(text: str, raw: dict[str, Any]) -> bool:

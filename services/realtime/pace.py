@@ -1,5 +1,5 @@
 # pyright: strict
-"""How fast a client may send: a bucket of events that refills steadily."""
+"""How fast a client may send: buckets that refill steadily, one of events and one of audio."""
 
 from __future__ import annotations
 
@@ -7,27 +7,37 @@ from __future__ import annotations
 EVENTS_PER_S = 2000
 #: events that it may send at once
 BURST = 4000
+#: audio a second that it may send for ever, seconds: what the detector cannot keep up with would
+#: pile up
+AUDIO_S_PER_S = 20
+#: audio that it may send at once, seconds
+AUDIO_BURST_S = 120
 
 
-class EventPace:
-    """Counts events, and says how long to wait before the next one is read.
+class Pace:
+    """Counts what is sent, and says how long to wait before more of it is taken.
 
     Parameters:
         now: the time, monotonic seconds.
+        per_s: what may be sent in a second for ever.
+        burst: what may be sent at once.
     """
 
-    def __init__(self, *, now: float) -> None:
-        self._left = float(BURST)
+    def __init__(self, *, now: float, per_s: float = EVENTS_PER_S, burst: float = BURST) -> None:
+        self._per_s = per_s
+        self._burst = float(burst)
+        self._left = self._burst
         self._at = now
         self._told = False
 
-    def take(self, now: float) -> float:
-        """Counts one event; returns seconds to wait, 0 for none."""
-        self._left = min(float(BURST), self._left + (now - self._at) * EVENTS_PER_S) - 1
+    def take(self, now: float, amount: float = 1.0) -> float:
+        """Counts so much; returns seconds to wait, 0 for none."""
+        refilled = self._left + (now - self._at) * self._per_s
+        self._left = min(self._burst, refilled) - amount
         self._at = now
-        if self._left >= BURST / 2:
+        if self._left >= self._burst / 2:
             self._told = False
-        return max(0.0, -self._left / EVENTS_PER_S)
+        return max(0.0, -self._left / self._per_s)
 
     def first(self) -> bool:
         """Whether the client has yet to be told that it is too fast; once told, not again until it

@@ -230,8 +230,6 @@ class RealtimeCore:
         stopped = self._stopped if request is None else request.stopped
         if request is None:
             self._expect(False)
-        if request is None or request.remembered:
-            self._items.asked()
         return self._answers.begin(revision, self._session, request, stopped=stopped)
 
     def dropped(self, ask: int) -> list[str]:

@@ -7,11 +7,14 @@ finds an `abort` in the scope.
 
 A peer that vanished without a goodbye while nothing is sent to it would keep its place for ever:
 TCP asks it whether it is there. The protocol's own pings are not answered by every device.
+
+And it is made fair to the others. As it is, 256 KB of tiny frames are read in one go, which takes
+half a second; here they are read in short stretches, and the event loop goes round in between.
 """
 
 from __future__ import annotations
 
-import socket
+import asyncio
 from asyncio import Transport
 from asyncio.transports import BaseTransport
 from typing import TYPE_CHECKING, cast
@@ -19,20 +22,20 @@ from typing import TYPE_CHECKING, cast
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
+from services.realtime.backlog import Backlog
+from services.sockets import make_honest
+
 if TYPE_CHECKING:
-    from uvicorn._types import ASGISendEvent
+    from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 
 #: name of the scope's extension; its value is {"call": a function that drops the connection}
 ABORT = "duplexd.abort"
-#: bytes that may wait in the kernel: one second of audio as the Realtime protocol sends it
-_KERNEL_BUFFER = 64 * 1024
-#: bytes that may wait in the process before a send waits
-_PROCESS_BUFFER = 16 * 1024
-#: a silent peer is asked after 60 s, then every 15 s, and given up when 4 questions got no answer
-_KEEPALIVE = (
-    (("TCP_KEEPIDLE", "TCP_KEEPALIVE"), 60),  # the second is macOS's name
-    (("TCP_KEEPINTVL",), 15),
-    (("TCP_KEEPCNT",), 4),
+#: how long a goodbye may take when the server ends, seconds
+PARTING_S = 0.5
+#: to what starts as a handshake and is no request that a WebSocket can begin with
+_MALFORMED = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nCache-Control: no-store\r\n"
+    b"Connection: close\r\n\r\n"
 )
 
 
@@ -42,12 +45,9 @@ class FaceWebSocketProtocol(WebSocketsSansIOProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """See asyncio.Protocol."""
         super().connection_made(transport)
-        connection = cast("socket.socket | None", transport.get_extra_info("socket"))
-        if connection is not None:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_BUFFER)
-            if connection.family != socket.AF_UNIX:
-                _keep_alive(connection)
-        cast(Transport, transport).set_write_buffer_limits(high=_PROCESS_BUFFER)
+        self._backlog = Backlog(self._take)
+        self._reading: asyncio.Handle | None = None
+        make_honest(cast(Transport, transport))
 
     def handle_connect(self, event: Request) -> None:
         """Called with the handshake; the application's task starts after this returns."""
@@ -63,11 +63,74 @@ class FaceWebSocketProtocol(WebSocketsSansIOProtocol):
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
             self.handshake_complete = True
+        elif message["type"] == "websocket.close":
+            self._go_on()  # the peer's goodbye may stand behind what nobody reads any more
 
+    def shutdown(self) -> None:
+        """The server ends. A client that does not take its goodbye is not waited for."""
+        super().shutdown()
+        self.loop.call_later(PARTING_S, self.transport.abort)
 
-def _keep_alive(connection: socket.socket) -> None:
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for names, value in _KEEPALIVE:
-        option = next((getattr(socket, name) for name in names if hasattr(socket, name)), None)
-        if option is not None:
-            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+    # --- fair reading -----------------------------------------------------------------------
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        self._backlog.add(data)
+        if self._reading is None:
+            self._read_on()
+
+    async def receive(self) -> ASGIReceiveEvent:
+        """See ASGI."""
+        message = await self.queue.get()
+        self._go_on()
+        return message
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        self._backlog.clear()
+        super().connection_lost(exc)
+
+    def handle_ping(self) -> None:
+        """Answers, unless the peer does not even take what it was sent before: its pings would fill
+        the memory with answers. RFC 6455 lets one answer the last of many.
+        """
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self.conn.data_to_send()
+
+    def _take(self, data: bytes) -> bool:
+        """Reads a piece; one message at a time is enough for the application."""
+        super().data_received(data)
+        if not self.handshake_initiated and self.conn.handshake_exc is not None:
+            self._malformed()
+        return self._wanted and not self.transport.is_closing()
+
+    def _malformed(self) -> None:
+        """Answers what websockets has refused: uvicorn forgets to, and keeps the connection."""
+        answer = b"".join(self.conn.data_to_send())
+        self.transport.write(answer or _MALFORMED)
+        self.transport.close()
+
+    @property
+    def _wanted(self) -> bool:
+        """The application has what was read, or wants nothing any more."""
+        return self.queue.empty() or self.close_sent
+
+    def _read_on(self) -> None:
+        self._reading = None
+        if self.transport.is_closing():
+            self._backlog.clear()
+        self._backlog.go_on()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Goes on with what was received when the loop has gone round, then with the socket."""
+        if self._backlog:
+            if not self.read_paused:
+                self.read_paused = True
+                self.transport.pause_reading()
+            if self._reading is None and self._wanted:
+                self._reading = self.loop.call_soon(self._read_on)
+        elif self.read_paused and self._wanted and not self.transport.is_closing():
+            self.read_paused = False
+            self.transport.resume_reading()

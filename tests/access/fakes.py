@@ -11,13 +11,14 @@ from typing import Any
 import httpx
 import uvicorn
 from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from pipeline.commands.serve import listen, uvicorn_config
+from pipeline.commands.serve import STALL_S, listen, uvicorn_config
 from services.access.key_file import KeyFile
 from services.access.keys import KeyRing, digest_of, new_key
 from services.access.middleware import AccessMiddleware
+from services.access.tls import Tls
 from tts_engine.errors import DuplexdError
 
 
@@ -48,7 +49,7 @@ class House:
         self.clock.now += 1
         return key
 
-    def door(self, **changes: Any) -> AccessMiddleware:
+    def door(self, app: ASGIApp | None = None, **changes: Any) -> AccessMiddleware:
         """The door; changes are parameters that are not the usual ones."""
         usual: dict[str, Any] = {
             "names": frozenset({"studio"}),
@@ -60,7 +61,7 @@ class House:
             "on_refused": self.refusals.append,
             "clock": self.clock,
         }
-        return AccessMiddleware(self._rooms, **{**usual, **changes})
+        return AccessMiddleware(app or self._rooms, **{**usual, **changes})
 
     async def _rooms(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scopes.append(dict(scope))
@@ -75,9 +76,25 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(house: House, **changes: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """Serves it on loopback; gives a client without a key."""
-    config = uvicorn_config(house.door(**changes), None)  # type: ignore[arg-type]
+async def open_house(
+    house: House,
+    *,
+    app: ASGIApp | None = None,
+    tls: Tls | None = None,
+    stall_s: float = STALL_S,
+    **changes: Any,
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Serves it on loopback; gives a client without a key.
+
+    Args:
+        house: it.
+        app: behind the door instead.
+        tls: serves over it.
+        stall_s: see `uvicorn_config`.
+        changes: of the door.
+    """
+    door: Any = house.door(app, **changes)
+    config = uvicorn_config(door, tls, stall_s=stall_s)
     config.lifespan = "off"
     server = uvicorn.Server(config)
     with listen("127.0.0.1", 0) as listener:

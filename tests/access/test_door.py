@@ -51,7 +51,9 @@ def told(response: httpx.Response | Response) -> tuple[int, str]:
     content = response.content if isinstance(response, httpx.Response) else response.body
     error = json.loads(content)["error"]
     assert error.keys() == {"message", "type", "param", "code"}
-    assert (error["type"], error["param"]) == ("invalid_request_error", None)
+    kind = "rate_limit_error" if response.status_code == 429 else "invalid_request_error"
+    assert (error["type"], error["param"]) == (kind, None)
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
     assert response.headers["Cache-Control"] == "no-store"
     if response.status_code == 401:
         assert response.headers["WWW-Authenticate"] == 'Bearer realm="duplexd"'
@@ -183,7 +185,7 @@ async def test_logging_in(house: House):
         assert (response.status_code, response.content) == (204, b"")
         name, *attributes = response.headers["Set-Cookie"].split("; ")
         assert name == f"duplexd_key={key}"
-        assert {*attributes} == {"Path=/", "Max-Age=31536000", "HttpOnly", "SameSite=Strict"}
+        assert {*attributes} == {"Path=/", "Max-Age=31536000", "HttpOnly", "SameSite=Lax"}
         assert (await client.get("/any")).text == "welcome"
         cookie = {"Cookie": f"duplexd_key={key}"}
         async with connect(f"ws://{house.address}/any", additional_headers=cookie) as connection:
@@ -403,5 +405,5 @@ async def test_over_tls_cookies_are_for_tls_only(house: House):
     scope = {"type": "http", "method": "GET", "path": "/", "scheme": "https"}
     sent = await through(house, {**scope, "query_string": f"key={key}".encode()})
     cookie = dict(sent[0]["headers"])[b"set-cookie"].decode()
-    assert cookie.startswith(f"duplexd_key={key}; ")
+    assert cookie.startswith(f"__Host-duplexd_key={key}; Path=/; ")
     assert cookie.endswith("; Secure")

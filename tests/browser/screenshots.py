@@ -57,8 +57,8 @@ REPLIES = (
     "At sunset, the light crosses so much more air that most of the blue is lost on the way, and "
     "red is what is left to reach you.",
     "月亮自己不发光。它靠近地平线时，光也要穿过很厚的空气，所以看起来偏红。",
-    "In a way, yes. It lets red pass and throws blue around, and that is why noon is blue and "
-    "evening is red. On Mars it is the other way round: pink days, and blue sunsets.",
+    "Yes, it lets red pass and throws blue around. On Mars it is the other way round: pink days, "
+    "and blue sunsets.",
 )
 SETS = {
     "scripted.transcripts": json.dumps(TRANSCRIPTS, ensure_ascii=False),
@@ -211,7 +211,7 @@ def main() -> int:
     with TemporaryDirectory() as folder:
         microphone = write_microphone(Path(folder) / "mic.wav", VOICED, seconds=MICROPHONE_S)
         keys = Path(folder) / "keys.json"
-        with chromium(microphone=microphone) as browser:
+        with chromium(microphone=microphone, args=("--hide-scrollbars",)) as browser:
             page = Page(browser)
             photographer = Photographer(page)
             page.size(DESKTOP.width, DESKTOP.height)

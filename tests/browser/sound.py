@@ -15,8 +15,8 @@ from services.scripted.speech import synthetic_speech
 
 #: samples of a render quantum
 QUANTUM = 128
-#: louder than this is sound, dBFS
-THRESHOLD_DBFS = -50.0
+#: louder than this is sound: -50 dBFS
+LEAST_POWER = 1e-5
 #: silence that is shorter belongs to the sound around it: two syllables, two zero crossings
 JOIN_S = 0.02
 
@@ -67,8 +67,7 @@ class Track:
         """
         result: list[Span] = []
         step = float(self.times[1] - self.times[0]) if len(self.times) > 1 else 0.0
-        loud = self.power > 10 ** (THRESHOLD_DBFS / 10)
-        for time in self.times[loud].tolist():
+        for time in self.times[self.power > LEAST_POWER].tolist():
             if result and time - result[-1].end <= join_s:
                 result[-1] = Span(result[-1].start, time + step)
             else:
@@ -103,8 +102,8 @@ class Sound:
         )
 
     def tone(self, start: float, end: float) -> float:
-        """The tone of what was played between two times, Hz, if it was one tone."""
-        times = self.speaker.times
-        inside = (times >= start) & (times < end)
+        """The tone of the sound between two times, Hz, if it was one tone."""
+        times, power = self.speaker.times, self.speaker.power
+        inside = (times >= start) & (times < end) & (power > LEAST_POWER)
         span = np.count_nonzero(inside) * (times[1] - times[0])
         return float(self.cycles[inside].sum() / span)

@@ -18,6 +18,8 @@ GAP_MS = 100
 ENGINES = "scripted:asr=60,llm=100@50,tts=100@6"
 SETS = {
     "scripted.transcripts": '["会话{session}第{turn}句"]',
+    # the listeners live on this machine too: they shall not spend it on unpacking messages
+    "realtime.frame_ms": 60,
     "scripted.echo": '"{user}的答案到了，请您听好了不要走开，谢谢。"',
 }
 

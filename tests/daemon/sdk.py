@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from openai import AsyncOpenAI
 from openai.resources.realtime.realtime import AsyncRealtimeConnection
 
-from tests.daemon.client import FRAME, PATIENCE_S, RATE, Audio, silence, voice
+from tests.daemon.client import PATIENCE_S, RATE, Audio, silence, voice
+
+#: samples of a microphone frame: 60 ms
+FRAME = RATE * 60 // 1000
 
 
 class SdkClient:
@@ -48,7 +51,7 @@ class SdkClient:
                 self._news.notify_all()
 
     async def stream(self) -> None:
-        """Sends a frame every 20 ms until it is cancelled: silence, or what `say` left."""
+        """Sends frame after frame until it is cancelled: silence, or what `say` left."""
         due = time.monotonic()
         while True:
             due += FRAME / RATE

@@ -15,7 +15,7 @@ from services.face import AnswerOptions, SessionOptions, Usage
 from services.items import FunctionCall, Message
 from services.realtime import connection
 from services.realtime.messages import MAX_AUDIO_MESSAGE, MAX_MESSAGE
-from services.realtime.pace import EventPace
+from services.realtime.pace import AUDIO_BURST_S, AUDIO_S_PER_S, Pace
 from tests.realtime.client import nothing_left, talking
 from tests.realtime.fakes import Face
 from tests.realtime.wired import FRAME
@@ -250,11 +250,11 @@ async def test_the_format_of_the_microphone_may_change(face: Face):
 async def test_a_client_that_sends_too_fast_is_told_once_and_loses_nothing(
     face: Face, monkeypatch: pytest.MonkeyPatch
 ):
-    class AlwaysTooFast(EventPace):
-        def take(self, now: float) -> float:
+    class AlwaysTooFast(Pace):
+        def take(self, now: float, amount: float = 1.0) -> float:
             return 0.001
 
-    monkeypatch.setattr(connection, "EventPace", AlwaysTooFast)
+    monkeypatch.setattr(connection, "Pace", AlwaysTooFast)
     count = 20
     async with talking(face) as client:
         for number in range(count):
@@ -262,6 +262,24 @@ async def test_a_client_that_sends_too_fast_is_told_once_and_loses_nothing(
         codes = [(await client.receive("error"))["error"]["code"] for _ in range(count + 1)]
     assert codes.count("rate_limit_exceeded") == 1
     assert codes.count("item_not_found") == count
+
+
+async def test_audio_that_comes_much_too_fast_is_taken_slowly_and_whole(face: Face):
+    seconds = AUDIO_BURST_S + AUDIO_S_PER_S
+    async with talking(face) as client:
+        pcm = bytes(48_000 * seconds)
+        started = time.monotonic()
+        await client.send("input_audio_buffer.append", audio=base64.b64encode(pcm).decode())
+        await client.send("input_audio_buffer.clear")
+        error = (await client.receive("error"))["error"]
+        assert error["code"] == "rate_limit_exceeded"
+        assert "seconds of audio" in error["message"]
+        await client.receive("input_audio_buffer.cleared")
+        assert time.monotonic() - started > 0.9
+        heard = len(client.conversation.heard) / 32_000
+        assert heard == pytest.approx(seconds, abs=0.01)
+        # what was held back did not arrive when its message did: nobody was silent meanwhile
+        assert len(set(client.conversation.arrivals)) >= AUDIO_S_PER_S
 
 
 async def test_a_thousand_events_at_once_are_answered_or_refused(face: Face):

@@ -155,7 +155,15 @@ def test_what_a_client_piles_up_is_bounded():
     # an answer out of band does not take them in
     wired.sent(wired.core.begin(1, wired.ask(conversation="none").ask))
     assert wired.refused("conversation.item.create", item=user("x"))[0] == "too_many_items"
-    wired.sent(wired.core.begin(2, wired.ask().ask))
+    # nor does one that takes others, or one that is stopped before the language model has shown
+    # that it had them
+    given = wired.ask(input=[user("y")])
+    wired.speak(2, ask=given.ask)
+    wired.end(2)
+    wired.sent(wired.core.begin(3, wired.ask().ask))
+    wired.end(3, "interrupted")
+    assert wired.refused("conversation.item.create", item=user("x"))[0] == "too_many_items"
+    wired.speak(4, ask=wired.ask().ask)
     assert wired.add(user("x"))
 
 
@@ -176,7 +184,8 @@ def test_contents_of_old_items_are_forgotten():
     wired = Wired()
     for number in range(20):
         wired.add(user("x" * 60_000, id=f"i{number}"))
-        wired.sent(wired.core.begin(number, wired.ask().ask))
+        wired.speak(number, ask=wired.ask().ask)
+        wired.end(number)
     refused = wired.refused("conversation.item.retrieve", item_id="i0")
     assert refused == ("item_content_not_known", "item_id")
     wired.receive("conversation.item.retrieve", item_id="i19")

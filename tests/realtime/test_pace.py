@@ -8,25 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.realtime.pace import BURST, EVENTS_PER_S, EventPace
+from services.realtime.pace import AUDIO_BURST_S, AUDIO_S_PER_S, BURST, EVENTS_PER_S, Pace
 
 
 def test_a_burst_is_taken_at_once():
-    pace = EventPace(now=10.0)
+    pace = Pace(now=10.0)
     assert [pace.take(10.0) for _ in range(BURST)] == [0.0] * BURST
     assert pace.take(10.0) == pytest.approx(1 / EVENTS_PER_S)
 
 
 @given(st.lists(st.floats(1 / EVENTS_PER_S, 1), max_size=200))
 def test_who_keeps_the_rate_never_waits(gaps: list[float]):
-    pace, now = EventPace(now=0.0), 0.0
+    pace, now = Pace(now=0.0), 0.0
     for gap in gaps:
         now += gap
         assert pace.take(now) == 0
 
 
 def test_the_rate_is_kept_by_waiting():
-    pace, now, count = EventPace(now=0.0), 0.0, 0
+    pace, now, count = Pace(now=0.0), 0.0, 0
     while now < 1:
         now += pace.take(now)
         count += 1
@@ -34,7 +34,7 @@ def test_the_rate_is_kept_by_waiting():
 
 
 def test_it_is_told_once_until_it_has_slowed_down():
-    pace = EventPace(now=0.0)
+    pace = Pace(now=0.0)
     assert pace.first()
     pace.take(0.0)
     assert pace.first()
@@ -45,3 +45,9 @@ def test_it_is_told_once_until_it_has_slowed_down():
     assert not pace.first()
     pace.take(5.0)
     assert pace.first()
+
+
+def test_audio_has_a_bucket_of_its_own():
+    pace = Pace(now=0.0, per_s=AUDIO_S_PER_S, burst=AUDIO_BURST_S)
+    assert [pace.take(0.0, 1.0) for _ in range(AUDIO_BURST_S)] == [0.0] * AUDIO_BURST_S
+    assert pace.take(0.0, 1.0) == pytest.approx(1 / AUDIO_S_PER_S)

@@ -133,9 +133,10 @@ export class Disc {
     const { clientWidth: width, clientHeight: height } = this._canvas;
     const scale = devicePixelRatio || 1;
     if (!width || !height) return;
-    if (this._canvas.width !== Math.round(width * scale)) {
-      this._canvas.width = Math.round(width * scale);
-      this._canvas.height = Math.round(height * scale);
+    const [wide, high] = [Math.round(width * scale), Math.round(height * scale)];
+    if (this._canvas.width !== wide || this._canvas.height !== high) {
+      this._canvas.width = wide;
+      this._canvas.height = high;
     }
     const draw = this._draw;
     draw.setTransform(scale, 0, 0, scale, 0, 0);
