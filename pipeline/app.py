@@ -22,6 +22,7 @@ from pipeline.session import Engines, Session, SessionSettings, check_options
 from pipeline.turns.state import TurnSettings
 from pipeline.version import version
 from services.access.router import make_router as make_certificate_router
+from services.api_errors import install_errors
 from services.audio_api.context import SpeechContext
 from services.audio_api.router import make_router as make_speech_router
 from services.face import FaceContext, PacingProfile, SessionOptions, Sink
@@ -177,6 +178,7 @@ class Daemon:
                 context_tokens=llm.context,
                 first_token_timeout_s=llm.first_token_timeout_s,
                 idle_timeout_s=llm.idle_timeout_s,
+                tools=llm.engine != "local" or llm.local.tools,
             ),
             apologies={"zh": unheard.zh, "en": unheard.en},
             voice=self._voice,
@@ -305,6 +307,7 @@ def create_app(
     )
     if ca_certificate is not None:
         app.include_router(make_certificate_router(ca_certificate))
+    install_errors(app)
     guard(app, server, count=daemon.metrics.count)
     return app
 

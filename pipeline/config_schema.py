@@ -234,7 +234,8 @@ class LocalLlm(Section):
     )
     tools: bool = Field(
         default=False,
-        description="Offer it the tools that there are, none yet; models of this size misuse them.",
+        description="Offer it a client's tools. Models of this size misuse them: without, it answers "
+        "in words, and a call that a client demands fails.",
     )
 
 

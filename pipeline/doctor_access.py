@@ -1,11 +1,11 @@
-"""How clients get in, judged for `doctor`: the microphone's origin, API keys, the certificate."""
+"""How clients get in, judged for `doctor`: port, the microphone's origin, API keys, certificate."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 from pipeline.config_schema import Server
-from pipeline.doctor_types import CertificateFact, Check, Facts, KeysFact
+from pipeline.doctor_types import CertificateFact, Check, Facts, KeysFact, Running
 from services.access.hosts import is_loopback, plain
 
 #: addresses that stand for all of this machine's
@@ -20,8 +20,58 @@ def address(host: str, port: int | str) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def port(server: Server, facts: Facts) -> Check:
+    """Whether the daemon could have it, or has it and is as the configuration wants it."""
+    fact, where = facts.port, address(server.host, server.port)
+    if fact.state == "free":
+        return Check(name="port", status="ok", detail=f"{where} is free")
+    if fact.daemon is not None:
+        return _running(server, facts, fact.daemon)
+    other = f"choose another: --set server.port={server.port % 65_535 + 1}."
+    own = ", ".join((*facts.addresses, "127.0.0.1"))
+    fixes = {
+        "taken": f"End it, or {other}",
+        "foreign": f"Give --host an address of this machine ({own}), or 0.0.0.0 for all of them.",
+        "forbidden": "Choose one above 1023: --set server.port=8080.",
+        "unknown": f"Look again, or {other}",
+    }
+    detail = f"{where}: {fact.error or 'taken by another program'}"
+    return Check(name="port", status="fail", detail=detail, fix=fixes[fact.state])
+
+
+def _running(server: Server, facts: Facts, daemon: Running) -> Check:
+    if not (differs := _differences(server, facts)):
+        where = address(server.host, server.port)
+        return Check(name="port", status="ok", detail=f"a duplexd is running at {where}")
+    at = facts.port.at
+    return Check(
+        name="port",
+        status="warn",
+        detail=f"a duplexd is running at {at}, but {' and '.join(differs)}",
+        fix="End it and run `run.py serve` with these options, or take it as it is: open "
+        f"{'https' if daemon.secure else 'http'}://{at}/",
+    )
+
+
+def _differences(server: Server, facts: Facts) -> list[str]:
+    """In what a running daemon is not the configured one."""
+    daemon, differs = facts.port.daemon, list[str]()
+    if daemon is None:
+        return differs
+    if daemon.secure != (server.tls != "off"):
+        differs.append("speaks TLS" if daemon.secure else "speaks no TLS")
+    if daemon.locked != facts.keys.required:
+        differs.append("asks for a key" if daemon.locked else "asks for no key")
+    if facts.port.deaf:
+        differs.append(f"does not answer at {', '.join(facts.port.deaf)}")
+    return differs
+
+
 def microphone(server: Server, facts: Facts) -> Check:
     """Browsers give the microphone to pages of this machine, and to those that come over TLS."""
+    if facts.port.state == "foreign" or _differences(server, facts):
+        detail = "waits until this can be served: see port"
+        return Check(name="microphone", status="skip", detail=detail)
     scheme = "http" if server.tls == "off" else "https"
     pages = [_page(scheme, host, server) for host in _reached_at(server, facts)]
     if is_loopback(plain(server.host)):

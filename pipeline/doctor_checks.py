@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from pipeline.budget import ThreadBudget
 from pipeline.config_schema import Config
-from pipeline.doctor_access import address, certificate, keys, microphone
+from pipeline.doctor_access import certificate, keys, microphone, port
 from pipeline.doctor_types import Check, Facts, LlmFact, ModelFact
 from pipeline.needs import MEMORY, local_model
 
@@ -33,7 +33,7 @@ def judge(config: Config, facts: Facts) -> list[Check]:
         _disk(facts),
         _codecs(facts),
         _llm(config, facts),
-        _port(config, facts),
+        port(config.server, facts),
         microphone(config.server, facts),
         keys(config.server, facts.keys),
         certificate(config.server, facts),
@@ -139,10 +139,10 @@ def _models(config: Config, facts: Facts) -> Iterator[Check]:
             fix="Run `git checkout configs/models.yaml`.",
         )
     for name, fact in facts.models.items():
-        yield _model(config, name, fact, facts.fetch_options)
+        yield _model(config, name, fact, facts)
 
 
-def _model(config: Config, name: str, fact: ModelFact, options: str) -> Check:
+def _model(config: Config, name: str, fact: ModelFact, facts: Facts) -> Check:
     title, size = f"model {name}", _size(fact.bytes)
     match fact.status:
         case "present":
@@ -152,11 +152,17 @@ def _model(config: Config, name: str, fact: ModelFact, options: str) -> Check:
         case "corrupt" | "missing":
             fetched = config.models.auto_fetch and not config.models.offline
             later = "; `run.py serve` fetches it" if fetched else ""
+            fix = f"Run `run.py models fetch {name}{facts.fetch_options}`"
+            if config.models.offline:
+                fix = (
+                    f"Set models.offline to false and r{fix[1:]}, or copy the folder {name} from "
+                    f"another machine to {facts.models_root}: docs/models.md"
+                )
             return Check(
                 name=title,
                 status="warn" if fetched else "fail",
                 detail=f"{fact.status}, {size}{later}",
-                fix=f"Run `run.py models fetch {name}{options}`.",
+                fix=f"{fix}.",
             )
 
 
@@ -234,16 +240,6 @@ def _llm_server(config: Config, fact: LlmFact) -> Check:
     return Check(
         name="llm", status="ok", detail=f"{fact.url} answers; model {wanted or fact.models[0]}"
     )
-
-
-def _port(config: Config, facts: Facts) -> Check:
-    where = address(config.server.host, config.server.port)
-    if facts.port == "free":
-        return Check(name="port", status="ok", detail=f"{where} is free")
-    if facts.port == "duplexd":
-        return Check(name="port", status="ok", detail=f"a duplexd is running at {where}")
-    fix = f"Stop it, or choose another: --set server.port={config.server.port % 65_535 + 1}."
-    return Check(name="port", status="fail", detail=f"{where}: {facts.port}", fix=fix)
 
 
 def _size(count: int) -> str:

@@ -5,7 +5,6 @@ Whatever waits for others has a time limit.
 
 from __future__ import annotations
 
-import errno
 import importlib.metadata
 import importlib.util
 import re
@@ -26,6 +25,7 @@ from pipeline.access import environment_key, key_file, key_required, tls_of
 from pipeline.budget import available_cores
 from pipeline.cgroup import memory_left
 from pipeline.config_schema import Config, Server
+from pipeline.doctor_port import port_fact
 from pipeline.doctor_types import (
     CertificateFact,
     CodecsFact,
@@ -34,12 +34,12 @@ from pipeline.doctor_types import (
     KeysFact,
     LlmFact,
     ModelFact,
+    PortFact,
 )
 from pipeline.needs import needed_models
 from pipeline.store import models_root, open_store
 from services.access.addresses import own_addresses
 from services.access.hosts import own_names
-from services.access.refusals import CHALLENGE
 from services.models import fetch_options
 from tts_engine.errors import ConfigError, DuplexdError
 
@@ -59,7 +59,7 @@ def gather(config: Config) -> Facts:
     The certificate of `server.tls` auto is made, as `serve` would.
     """
     server, root = config.server, models_root(config)
-    port = _begin(lambda: port_state(server.host, server.port))
+    port = _begin(lambda: port_fact(server.host, server.port))
     llm = _begin(lambda: llm_fact(config)) if config.llm.engine == "openai" else None
     cores = available_cores()
     models, error = model_facts(config, cores=cores)
@@ -81,7 +81,13 @@ def gather(config: Config) -> Facts:
         ),
         keys=keys_fact(server),
         certificate=certificate_fact(server),
-        port=_end(port, f"whether it is free could not be found out in {_LIMIT_S:g} s"),
+        port=_end(
+            port,
+            PortFact(
+                state="unknown",
+                error=f"whether it is free could not be found out in {_LIMIT_S:g} s",
+            ),
+        ),
         llm=llm and _end(llm, LlmFact(url=_shown(config), error=f"not within {_LIMIT_S:g} s")),
     )
 
@@ -128,43 +134,6 @@ def disk_free(folder: Path) -> int:
         each for each in (folder.absolute(), *folder.absolute().parents) if each.exists()
     )
     return shutil.disk_usage(existing).free
-
-
-def port_state(host: str, port: int) -> str:
-    """Whether a daemon could listen there: "free", "duplexd", or why not."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-            # Two sockets may be bound to a port with SO_REUSEADDR; only one may listen.
-            probe.listen(1)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            return "duplexd" if is_duplexd(host, port) else "taken by another program"
-        return error.strerror or str(error)
-    return "free"
-
-
-def is_duplexd(host: str, port: int, *, timeout_s: float = _TIMEOUT_S) -> bool:
-    """Whether what listens there says that it is a duplexd, with or without TLS."""
-    target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    address = f"[{target}]:{port}" if ":" in target else f"{target}:{port}"
-    # Its certificate is not checked: nothing secret is sent. Proxies are for the world outside.
-    with httpx.Client(timeout=timeout_s, trust_env=False, verify=False) as client:
-        return any(_says_so(client, f"{scheme}://{address}") for scheme in ("http", "https"))
-
-
-def _says_so(client: httpx.Client, url: str) -> bool:
-    try:
-        response = client.get(f"{url}/healthz")
-    except (httpx.HTTPError, httpx.InvalidURL):
-        return False
-    if response.status_code == 401:  # it wants a key, and says whose
-        return response.headers.get("WWW-Authenticate") == CHALLENGE
-    return response.status_code == 200 and "duplexd" in response.text
 
 
 def llm_fact(config: Config) -> LlmFact:

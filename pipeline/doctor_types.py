@@ -9,6 +9,7 @@ from typing import Literal
 
 Status = Literal["ok", "warn", "fail", "skip"]
 ModelStatus = Literal["present", "unverified", "corrupt", "missing"]
+PortState = Literal["free", "duplexd", "taken", "foreign", "forbidden", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +127,35 @@ class GpuFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A daemon that runs: it is reached over TLS, it wants an API key."""
+
+    secure: bool
+    locked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortFact:
+    """Who has the port.
+
+    Parameters:
+        state: "free"; "duplexd": a running daemon has it; "taken": another program has it;
+            "foreign": the address is not this machine's; "forbidden": it may not be used;
+            "unknown": it took too long to find out.
+        daemon: the running one.
+        at: host:port where it answers.
+        deaf: hosts at which it does not answer, of those that would be listened on.
+        error: why the port cannot be used; empty if that is plain.
+    """
+
+    state: PortState
+    daemon: Running | None = None
+    at: str = ""
+    deaf: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What was found on this machine.
 
@@ -138,7 +168,7 @@ class Facts:
         models_root: where models are kept.
         fetch_options: what `models fetch` needs to bring them there, see `services.models`.
         disk_free: bytes free there.
-        port: "free", "duplexd" (a running daemon has it), or why it cannot be listened on.
+        port: who has it.
         llm: the LLM's server, when one is asked.
         codecs: what encodes speech for /v1/audio/speech.
         gpu: the graphics card.
@@ -157,7 +187,7 @@ class Facts:
     models_root: str = ""
     fetch_options: str = ""
     disk_free: int = 0
-    port: str = "free"
+    port: PortFact = PortFact(state="free")
     llm: LlmFact | None = None
     codecs: CodecsFact = CodecsFact()
     gpu: GpuFact = GpuFact()

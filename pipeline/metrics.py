@@ -132,14 +132,16 @@ class Metrics:
                 self._work.labels(work).observe(ms / 1e3)
         parts = " ".join(f"{p}={report.parts_ms[p]:.0f}" for p in PARTS if p in report.parts_ms)
         logger.info(
-            "{} turn {} {}: v2v_server={} ms {} | {!r} -> {!r}",
+            "{} turn {} {}: v2v_server={} ms {}",
             session,
             report.turn,
             report.outcome,
             "-" if v2v_ms is None else round(v2v_ms),
             parts,
-            report.transcript,
-            report.answer,
+        )
+        # What was said is nobody's business who only watches how the daemon does.
+        logger.debug(
+            "{} turn {}: {!r} -> {!r}", session, report.turn, report.transcript, report.answer
         )
 
     def count(self, error: DuplexdError) -> None:

@@ -6,12 +6,21 @@
 
 from __future__ import annotations
 
-from starlette.responses import JSONResponse
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from tts_engine.errors import AtCapacity, BadRequest, DuplexdError, UnknownVoice
 
 #: when a client may try again, seconds: clauses end, engines warm up
 RETRY_AFTER_S = 1
+#: characters of a request's address that are shown
+_SHOWN = 100
+_SERVED = (
+    "Of OpenAI's API this daemon has the WebSocket /v1/realtime, POST /v1/audio/speech and "
+    "GET /v1/models"
+)
 
 
 class ApiError(Exception):
@@ -63,3 +72,17 @@ class ApiError(Exception):
     def response(self) -> JSONResponse:
         """The whole answer."""
         return JSONResponse(self.body, self.status, headers=self.headers)
+
+
+def install_errors(app: Starlette) -> None:
+    """Lets an application answer in this shape where it has no such route, or none of the method."""
+    app.add_exception_handler(HTTPException, _not_served)
+
+
+async def _not_served(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    what = f"{request.method} {request.url.path}"[:_SHOWN]
+    code = {404: "unknown_url", 405: "method_not_allowed"}.get(error.status_code)
+    failure = BadRequest(f"There is no {what} here" if code else error.detail, mend=_SERVED)
+    headers = dict(error.headers or {})
+    return ApiError(failure, error.status_code, code=code, headers=headers).response()

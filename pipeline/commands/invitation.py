@@ -1,6 +1,7 @@
 """What `serve` shows to whoever is to use the daemon from another device: addresses, a key, trust.
 
-It goes to standard output: a key that is shown once has no place in a log.
+It goes to standard output: a key that is shown once has no place in the log. Where that is no
+terminal, something keeps it: then the key is shown once, and in no link.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from urllib.parse import quote
 from loguru import logger
 
 from pipeline.access import environment_key, key_file, key_required
+from pipeline.access import pages as pages_of
 from services.access.hosts import is_loopback, plain
 from services.access.keys import digest_of, new_key
 from services.access.router import CA_PATH
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.config import Config
+    from pipeline.config_schema import Server
     from services.access.tls import Tls
+
+_FURTHER = "run.py keys add, same --host and --tls"
 
 
 def invite(config: Config, pages: Sequence[str], tls: Tls | None) -> None:
@@ -42,16 +47,50 @@ def invite(config: Config, pages: Sequence[str], tls: Tls | None) -> None:
         )
     if not (beyond or key or tls):
         return
-    lines = _addresses(pages, key)
+    seen = sys.stdout.isatty()
+    lines = _addresses(pages, key if seen else None)
     if key:
-        lines += ["", f"  API key, shown only now: {key}", "  Further ones: run.py keys add"]
+        lines += ["", *_shown(key, seen=seen), f"  Further ones: {_FURTHER}"]
     elif key_required(server):
-        lines += ["", "  It asks for an API key; a new one: run.py keys add"]
+        lines += ["", f"  It asks for an API key; a new one: {_FURTHER}"]
     if tls and tls.authority:
         lines += _trust(tls, pages[0])
-    if config.log.format == "text" and sys.stdout.isatty():
+    if config.log.format == "text" and seen:
         lines += ["", _qr(_with_key(pages[0], key))]
     print("", *lines, "", sep="\n", flush=True)
+
+
+def introduce(server: Server, key: str, *, code: bool) -> list[str]:
+    """How a further key gets into a browser; nothing where the daemon is not reached by others.
+
+    Args:
+        server: the daemon's.
+        key: the new key.
+        code: with the first address as a QR code, for a terminal.
+
+    Returns:
+        Lines.
+    """
+    if is_loopback(plain(server.host)) or not server.port:
+        return []
+    # Its certificate may be another user's to read: only that there is one matters.
+    scheme = "http" if server.tls == "off" else "https"
+    found = [f"{scheme}:{page.partition(':')[2]}" for page in pages_of(server, server.port, None)]
+    lines = _addresses(found, key)
+    if server.tls == "auto":
+        trust = f"its authority is at {found[0]}{CA_PATH}, see docs/security.md"
+        lines.append(f"  Browsers warn until the certificate is trusted: {trust}")
+    return [*lines, "", _qr(_with_key(found[0], key))] if code else lines
+
+
+def _shown(key: str, *, seen: bool) -> list[str]:
+    if seen:
+        return [f"  API key, shown only now: {key}"]
+    return [
+        f"  API key, shown only now: {key}",
+        "  It is a secret, and is now in what takes this output. Keep that as one, or revoke it:",
+        "  run.py keys list, run.py keys revoke ID",
+    ]
 
 
 def _first_key(config: Config) -> str | None:

@@ -1,4 +1,6 @@
-"""Commands whose --help shows no type beside a flag: `--json <bool>` says nothing."""
+"""Commands whose --help shows no type beside a flag, as `--json <bool>` says nothing, and whose
+paragraphs are broken where the terminal ends, not where the source's lines do.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,11 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 class PlainCommand(TyperCommand):
     """A command with plain help."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        paragraphs = (self.help or "").split("\n\n")
+        self.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters, --help included."""

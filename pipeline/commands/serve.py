@@ -7,6 +7,7 @@ import errno
 import resource
 import signal
 import socket
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -69,9 +70,12 @@ def _end(*_: object) -> None:
 
 def _allow_connections() -> None:
     """Takes as many file descriptors as it may: the usual 1024 are soon gone if clients hold on."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    wanted = _DESCRIPTORS if most == unlimited else min(most, _DESCRIPTORS)
+    if now != unlimited and now < wanted:
+        with suppress(ValueError, OSError):  # some systems have a further limit, and do not tell it
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -81,6 +85,8 @@ def listen(host: str, port: int) -> socket.socket:
         DuplexdError: it is taken, or the address is not this machine's.
     """
     try:
+        if host == "*":  # for some resolvers that is loopback, which nobody means by it
+            raise ValueError(host)
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         family, *_, address = min(found, key=lambda each: each[0] != socket.AF_INET)
         _check_loopback(host, str(address[0]))
@@ -129,15 +135,16 @@ def _port_failure(host: str, port: int, error: OSError) -> DuplexdError:
 
 
 def _taken(host: str, port: int) -> DuplexdError:
-    from pipeline.doctor_facts import is_duplexd
-    from pipeline.talk.daemon import address_of
+    from pipeline.doctor_port import running
+    from pipeline.talk.daemon import address_of, command_for
 
     other = f"choose another port: --set server.port={port % 65_535 + 1}"
-    if is_duplexd(host, port, timeout_s=ASK_S):
+    if found := running(host, port, timeout_s=ASK_S):
         address = address_of(host, port)
+        command = command_for(address, secure=found.secure, locked=found.locked)
         return DuplexdError(
             f"A duplexd is running at {address} already",
-            mend=f"Talk to it with `run.py talk --url {address} --say TEXT`, or {other}",
+            mend=f"Talk to it with `{command}`, or {other}",
         )
     return DuplexdError(
         f"Port {port} is taken by another program, or by a duplexd that is still starting",
@@ -171,6 +178,7 @@ def uvicorn_config(app: FastAPI, tls: Tls | None, *, stall_s: float = STALL_S) -
         timeout_graceful_shutdown=GRACE_S,
         log_config=None,
         access_log=False,
+        server_header=False,
         proxy_headers=False,  # what a client says about its address is not believed
         ssl_context_factory=(lambda *_: renewal.context) if renewal else None,
         callback_notify=renewal.look if renewal else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -110,8 +110,8 @@ def talk(
 ) -> None:
     """Talk to the daemon: sound files or texts, one turn each; files first, then texts.
 
-    Without a daemon at the configured address one is started for the length of the talk; so it is
-    where configuration options are given. Prints transcript, answer and where the time went.
+    If none runs at the configured address, or if configuration options are given, a daemon is
+    started for the length of the talk. Prints transcript, answer and where the time went.
     """
     if not (wav or say or say_file):
         raise typer.BadParameter("give --wav FILE, --say TEXT or --say-file FILE")
@@ -126,18 +126,20 @@ def talk(
         arguments = ["--config", str(config)] if config else []
         for each in overrides(sets, asr=asr, llm=llm, tts=tts, engines=engines):
             arguments += ["--set", each]
-        console = _console(quiet=as_json)
+        console, tell = _console(quiet=as_json), _progress(quiet=as_json)
         if out is not None:
             from pipeline.talk.stereo import check_writable
 
             check_writable(out)
-        utterances = _utterances(settings, wav or [], say or [], say_file, voice=say_voice)
+        utterances = _utterances(
+            settings, wav or [], say or [], say_file, voice=say_voice, tell=tell
+        )
         with ExitStack() as stack:
             daemon = None
             if url or not chosen:
-                daemon = _running(settings, console, url=url, key=key, cacert=cacert)
+                daemon = _running(settings, tell, url=url, key=key, cacert=cacert)
             if daemon is None:
-                console.print("[dim]starting a daemon[/dim]")
+                tell("starting a daemon, and waiting until it is ready")
                 daemon = stack.enter_context(_own(arguments, log))
             turns = _converse(daemon, utterances, out, timeout_s=turn_timeout_s)
         done = _report(console, turns, len(utterances), out, as_json=as_json)
@@ -180,8 +182,15 @@ def _console(*, quiet: bool) -> Console:
     return Console(quiet=quiet, highlight=False)
 
 
+def _progress(*, quiet: bool) -> Callable[[str], None]:
+    """Says on standard error what is waited for."""
+    from pipeline.commands.progress import say_on_stderr
+
+    return (lambda _: None) if quiet else say_on_stderr
+
+
 def _running(
-    config: Config, console: Console, *, url: str | None, key: str, cacert: Path | None
+    config: Config, tell: Callable[[str], None], *, url: str | None, key: str, cacert: Path | None
 ) -> Endpoint | None:
     """The daemon that was named, or the configured one if it runs; waits while it warms up."""
     from pipeline.talk.daemon import await_ready, state_of
@@ -201,7 +210,7 @@ def _running(
         if state in ("none", "alien"):
             return None
     if state == "warming":
-        console.print("[dim]waiting for the daemon to warm up[/dim]")
+        tell("waiting for the daemon to warm up")
         await_ready(daemon)
     return daemon  # why there is none at an address that was named, is found out by the talk
 
@@ -235,7 +244,13 @@ def _own(arguments: list[str], log: Path | None) -> Iterator[Endpoint]:
 
 
 def _utterances(
-    config: Config, files: list[Path], texts: list[str], text_file: Path | None, *, voice: str
+    config: Config,
+    files: list[Path],
+    texts: list[str],
+    text_file: Path | None,
+    *,
+    voice: str,
+    tell: Callable[[str], None],
 ) -> list[NDArray[np.int16]]:
     """What will be said, made before the talk: its compute must not disturb the turns."""
     from pipeline.talk.say import read_lines
@@ -243,7 +258,10 @@ def _utterances(
 
     texts = [*texts, *(read_lines(text_file) if text_file else ())]
     spoken = [read_mono(path) for path in files]
-    return [*spoken, *(_spoken(config, texts, voice) if texts else ())]
+    if texts:
+        tell("loading the voice that says it")
+        spoken += _spoken(config, texts, voice)
+    return spoken
 
 
 def _spoken(config: Config, texts: list[str], voice: str) -> list[NDArray[np.int16]]:
@@ -295,7 +313,7 @@ def _report(
 def _show(console: Console, turns: list[dict[str, Any]], out: Path | None) -> None:
     from rich.markup import escape
 
-    from pipeline.talk.summary import summarise, summary_table
+    from pipeline.talk.summary import summarise, summary_text
     from pipeline.talk.waterfall import waterfall
 
     if not turns:
@@ -312,7 +330,7 @@ def _show(console: Console, turns: list[dict[str, Any]], out: Path | None) -> No
             console.print(waterfall(turn, width=console.width))
     if len(turns) > 1:
         console.print()
-        console.print(summary_table(summarise(turns)))
+        console.print(summary_text(summarise(turns)))
     if out is not None:
         console.print(f"[dim]recorded in {escape(str(out))}: left sent, right heard[/dim]")
 

@@ -90,7 +90,7 @@ class TalkClient:
                 max_size=None,
                 proxy=None,
             )
-        except (OSError, WebSocketException) as error:
+        except (OSError, WebSocketException, UnicodeError) as error:
             raise explain(self._daemon, error) from error
         async with socket:
             await self._converse(socket, utterances, turn_timeout_s)

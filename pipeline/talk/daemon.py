@@ -19,6 +19,7 @@ from typing import IO, Literal
 import httpx
 
 from pipeline.access import KEY_VARIABLE
+from pipeline.config_schema import Server
 from pipeline.talk.endpoint import Endpoint
 from services.access.refusals import CHALLENGE
 from tts_engine.errors import BadRequest, EngineFailed, TimedOut
@@ -40,6 +41,23 @@ def address_of(host: str, port: int) -> str:
     """host:port at which a daemon that listens on `host` is reached from this machine."""
     host = _WILDCARDS.get(host, host)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def command_for(address: str, *, secure: bool, locked: bool) -> str:
+    """The command that talks to a daemon of this machine.
+
+    Args:
+        address: host:port.
+        secure: it is reached over TLS.
+        locked: it wants an API key.
+    """
+    command = "run.py talk"
+    server = Server()
+    # There `talk` finds it by itself, and its certificate.
+    if address != address_of(server.host, server.port):
+        command += f" --url {'https://' if secure else ''}{address}"
+        command += " --cacert FILE" if secure else ""
+    return f"{command}{' --key KEY' if locked else ''} --say TEXT"
 
 
 def state_of(daemon: Endpoint) -> State:

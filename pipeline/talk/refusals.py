@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 from typing import Any
+from urllib.parse import urlsplit
 
 from websockets.datastructures import Headers
 from websockets.exceptions import InvalidMessage, InvalidStatus
@@ -33,10 +35,18 @@ def explain(endpoint: Endpoint, error: Exception) -> DuplexdError:
                 f"What answers at {endpoint.base} speaks no TLS: {_why(error)}",
                 mend="If it is a daemon without TLS, write its address as http://",
             )
+        case InvalidMessage() if line := _status_line(error):
+            return EngineFailed(f"{not_a_daemon(endpoint)}: it answered {line!r}", mend=ANOTHER)
         case InvalidMessage() | ConnectionResetError():
             return EngineFailed(
                 f"What answers at {endpoint.base} speaks no HTTP: {_why(error)}",
                 mend="If it is a daemon with TLS, write its address as https://",
+            )
+        case socket.gaierror() | UnicodeError():
+            why = (isinstance(error, OSError) and error.strerror) or str(error)
+            return EngineFailed(
+                f"The name {urlsplit(endpoint.url).hostname} cannot be found: {why}",
+                mend="Correct the address, or give the IP address",
             )
         case _:
             return EngineFailed(
@@ -48,6 +58,12 @@ def explain(endpoint: Endpoint, error: Exception) -> DuplexdError:
 def not_a_daemon(endpoint: Endpoint) -> str:
     """The start of a message about somebody who does not know the protocol."""
     return f"What answers at {endpoint.url} is not a duplexd daemon"
+
+
+def _status_line(error: InvalidMessage) -> str:
+    """With what a server of an older HTTP began its answer; empty if it was no HTTP at all."""
+    line = str(error.__cause__).rpartition(": ")[2]
+    return line[:_SHOWN] if line.startswith("HTTP/") else ""
 
 
 def _why(error: Exception) -> str:

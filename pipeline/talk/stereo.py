@@ -144,8 +144,11 @@ def read_mono(path: Path) -> NDArray[np.int16]:
         BadAudio: it is not there, not audio, or empty.
     """
     try:
-        samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    except (OSError, RuntimeError) as error:
+        with path.open("rb") as file:
+            samples, rate = soundfile.read(file, dtype="float32", always_2d=True)
+    except OSError as error:
+        raise BadAudio(f"Cannot read {path}: {error.strerror or error}") from error
+    except RuntimeError as error:
         raise BadAudio(f"Cannot read {path}: {error}", mend="Give a WAV or FLAC file") from error
     if not len(samples):
         raise BadAudio(f"{path} holds no audio")

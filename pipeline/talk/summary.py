@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 from rich.text import Text
 
 from pipeline.latency import PARTS
@@ -56,25 +55,26 @@ def answered(turns: Turns, utterances: int) -> bool:
     return len(complete) == utterances and not any(turn["status"] == "failed" for turn in turns)
 
 
-def summary_table(summary: dict[str, Any]) -> Table:
-    """The same for people."""
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column(style="dim")
-    table.add_row(Text("turns", style="bold"), str(summary["turns"]))
+def summary_text(summary: dict[str, Any]) -> Text:
+    """The same for people, without a blank at the end of a line."""
+    rows = [("turns", "bold", str(summary["turns"]), "", "")]
     for name, meaning in _COUNTED.items():
         count = summary[name]
-        table.add_row(name, Text(str(count), style="yellow" if count else ""), meaning)
+        rows.append((name, "", str(count), "yellow" if count else "", meaning))
     for name, ms in summary["v2v_ms"].items():
-        table.add_row(Text(f"v2v {name}", style="bold green"), _ms(ms, style="bold green"))
+        rows.append((f"v2v {name}", "bold green", _ms(ms), "bold green", ""))
     for part, ms in summary["parts_p50_ms"].items():
-        table.add_row(f"{part} p50", _ms(ms))
-    return table
+        rows.append((f"{part} p50", "", _ms(ms), "", ""))
+    names, values = (max(len(row[column]) for row in rows) for column in (0, 2))
+    lines: list[Text] = []
+    for name, style, value, value_style, meaning in rows:
+        line = Text.assemble((f"{name:<{names}}", style), "  ", (f"{value:>{values}}", value_style))
+        lines.append(line.append(f"  {meaning}", "dim") if meaning else line)
+    return Text("\n").join(lines)
 
 
-def _ms(ms: float | None, *, style: str = "") -> Text:
-    return Text("-" if ms is None else f"{ms:.0f} ms", style=style)
+def _ms(ms: float | None) -> str:
+    return "-" if ms is None else f"{ms:.0f} ms"
 
 
 def _round(ms: float | None) -> float | None:

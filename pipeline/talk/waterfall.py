@@ -20,13 +20,14 @@ MEANING = {
     "leading_silence": "silence before sound",
     "frame_out": "to the loudspeaker",
 }
-#: work that the parts do not show: it lay beside them, or before them
-WORK = {"asr_decode": "recognition"}
+#: who did the work that a turn reports: it lay within the parts, beside them, or before them
+WORK = {"asr_decode": "recogniser"}
 #: stands for frame_in and frame_out where the daemon's clock is another machine's
 _WAY = "both ways"
 _NAME = max(map(len, MEANING))
 _TEXT = max(map(len, MEANING.values()))
-_MS = 8
+#: digits of a time that takes no more room
+_DIGITS = 4
 #: narrower bars say nothing: the meaning is left out before
 _LEAST_BAR = 16
 #: shorter parts have no bar
@@ -41,22 +42,26 @@ def waterfall(turn: dict[str, Any], *, width: int = 80) -> Text:
         width: columns of the terminal.
     """
     total: float = turn["v2v_ms"]
-    rest = width - _NAME - _MS - 2
+    parts = [*_parts(turn, total)]
+    digits = 1 + max(_DIGITS, *(len(f"{ms:.0f}") for ms in (total, *(ms for _, ms in parts))))
+    rest = width - _NAME - digits - len(" ms") - 2
     shows_meaning = rest >= _LEAST_BAR + _TEXT + 1
     bar = max(rest - (_TEXT + 1 if shows_meaning else 0), 1)
     lines: list[Text] = []
     at = 0.0
-    for part, length in _parts(turn, total):
-        line = Text.assemble((f"{part:<{_NAME}}", "bold"), f"{length:>{_MS - 3}.0f} ms ")
+    for part, length in parts:
+        line = Text.assemble((f"{part:<{_NAME}}", "bold"), f"{length:>{digits}.0f} ms ")
         line.append(f" {_bar(at / total, (at + length) / total, bar, length)}", "cyan")
         if shows_meaning:
             line.append(f" {MEANING.get(part, '')}", "dim")
+        line.rstrip()
         lines.append(line)
         at += length
-    lines.append(Text(f"{'v2v':<{_NAME}}{total:>{_MS - 3}.0f} ms", "bold green"))
+    lines.append(Text(f"{'v2v':<{_NAME}}{total:>{digits}.0f} ms", "bold green"))
     if turn["work_ms"]:
-        work = (f"{WORK.get(name, name)} {ms:.0f} ms" for name, ms in turn["work_ms"].items())
-        lines.append(Text(f"computed meanwhile, not in the sum: {', '.join(work)}", "dim"))
+        times = turn["work_ms"].items()
+        work = (f"{WORK.get(name, name)} busy for {ms:.0f} ms" for name, ms in times)
+        lines.append(Text(f"{', '.join(work)} in total (not added)", "dim"))
     if count := turn["underruns"]:
         often = "once" if count == 1 else f"{count} times"
         lines.append(Text(f"underruns {count} (the voice was late {often})", "yellow"))

@@ -16,7 +16,7 @@ from typing import cast
 from loguru import logger
 
 from services.items import FunctionCall
-from services.llm.messages import SurrogateJoiner
+from services.llm.messages import SurrogateJoiner, is_object
 
 #: calls of one answer; more are dropped
 MAX_CALLS = 16
@@ -136,7 +136,7 @@ class CallDeltas:
         """
         events: list[CallEvent] = []
         for call in self._calls:
-            if not cut or _is_object(call.arguments):
+            if not cut or is_object(call.arguments):
                 self._end(call, events)
             call.over = True
         return events
@@ -194,7 +194,7 @@ class CallDeltas:
             call.over = True
             self._log("A call of {!r} was dropped: it was not offered", call.name)
             return
-        if self._latest is not None and _is_object(self._latest.arguments):
+        if self._latest is not None and is_object(self._latest.arguments):
             self._end(self._latest, events)
         self._latest = call
         call.call_id = self._new_id()
@@ -271,14 +271,3 @@ def _as_text(arguments: object) -> str:
         return json.dumps(arguments, ensure_ascii=False)
     except (ValueError, TypeError, RecursionError):
         return ""
-
-
-def _is_object(arguments: str) -> bool:
-    """Whether arguments are whole: JSON text of an object."""
-    if not arguments.lstrip().startswith("{"):
-        return False
-    try:
-        json.loads(arguments)
-    except (ValueError, RecursionError):
-        return False
-    return True

@@ -6,6 +6,7 @@ and the server can keep what it has computed of it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, cast
@@ -105,6 +106,44 @@ def with_outputs(messages: list[Any]) -> list[Any]:
             missing = {"role": "tool", "tool_call_id": call["id"], "content": NO_OUTPUT}
             result.append(outputs.get(call["id"], missing))
     return result
+
+
+def is_object(text: str) -> bool:
+    """Whether a text is the JSON of an object, as a function's arguments are to be."""
+    if not text.lstrip().startswith("{"):
+        return False
+    try:
+        json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _no_constant(name: str) -> None:
+    """Refuses NaN and the infinities, which only Python reads."""
+    raise ValueError(name)
+
+
+def with_objects(messages: list[Any]) -> list[Any]:
+    """Makes arguments of function calls objects, where a model or a client wrote something else.
+
+    Servers parse them for their templates, and refuse the whole conversation for one that is none:
+    a single slip would be the end of it.
+    """
+    return [
+        {**message, "tool_calls": [_with_object(call) for call in message["tool_calls"]]}
+        if message.get("tool_calls")
+        else message
+        for message in messages
+    ]
+
+
+def _with_object(call: dict[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    if is_object(function["arguments"]):
+        return call
+    arguments = json.dumps({"not_json": function["arguments"]}, ensure_ascii=False)
+    return {**call, "function": {**function, "arguments": arguments}}
 
 
 def with_switches(

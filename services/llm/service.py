@@ -42,7 +42,13 @@ from services.answer import (
 from services.llm.calls import CallArguments, CallBegun, CallDone, CallEvent
 from services.llm.context import fit, halve, is_too_long, tokens_of
 from services.llm.failures import describe_failure
-from services.llm.messages import all_well_formed, with_outputs, with_prompt, with_switches
+from services.llm.messages import (
+    all_well_formed,
+    with_objects,
+    with_outputs,
+    with_prompt,
+    with_switches,
+)
 from services.llm.stream import AnswerStream, StreamLimits
 from services.revision import RevisionBoard
 from services.tools import NamedTool, Tool
@@ -50,6 +56,11 @@ from tts_engine.errors import DuplexdError, EngineFailed
 
 #: an answer may have so many characters for each token of its bound; servers may ignore the bound
 CHARS_PER_TOKEN = 8
+NO_TOOLS = "the embedded language model is not offered the client's tools"
+OFFER_TOOLS = (
+    "Set llm.local.tools to try it all the same, or OPENAI_BASE_URL to use a model that knows how "
+    "to call functions"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +77,7 @@ class AnswerSettings:
         context_tokens: bound of a request and its answer; older exchanges are dropped.
         first_token_timeout_s: longest wait for the first token.
         idle_timeout_s: longest wait between tokens.
+        tools: False: it is offered no functions, as it would misuse them.
     """
 
     model: str
@@ -77,6 +89,7 @@ class AnswerSettings:
     context_tokens: int = 16_000
     first_token_timeout_s: float = 15.0
     idle_timeout_s: float = 15.0
+    tools: bool = True
 
 
 class AnswerService(OpenAILLMService):
@@ -108,6 +121,7 @@ class AnswerService(OpenAILLMService):
         self._prompt_language = ""
         self._plan: AnswerPlan
         self._stream: AnswerStream | None = None
+        self._told = False  # that it is offered no functions
 
     def create_client(self, *args: Any, **kwargs: Any) -> AsyncOpenAI:
         """Returns the shared client: one of its own costs 51 ms of the event loop a session."""
@@ -121,6 +135,8 @@ class AnswerService(OpenAILLMService):
             if plan is None:
                 return
             self._revision, self._plan = revision, plan
+            if plan.tools and not self._answers.tools:
+                self._tell_of_no_tools()
             self._language = frame.metadata.get(LANGUAGE, "")
             if plan.messages is not None:
                 # Copies: its shortening is not to touch the plan.
@@ -156,13 +172,13 @@ class AnswerService(OpenAILLMService):
         says so itself, in the same words each time, so that the prefix stays what it was.
         """
         params = super().build_chat_completion_params(params_from_context)
-        messages: list[Any] = with_outputs(params["messages"])
+        messages: list[Any] = with_objects(with_outputs(params["messages"]))
         if not self._plan.instructions:
             messages = with_switches(messages, self._prompt_language, self._answers.switches)
         params["messages"] = all_well_formed(with_prompt(self._prompt(), messages))
         params["temperature"] = self._plan.temperature
         params["max_tokens"] = self._plan.max_tokens
-        params.update(all_well_formed(_tool_params(self._plan)))
+        params.update(all_well_formed(_tool_params(self._plan, self._offered())))
         return params
 
     async def get_chat_completions(self, context: LLMContext) -> Any:
@@ -179,7 +195,7 @@ class AnswerService(OpenAILLMService):
                 idle_s=answers.idle_timeout_s,
                 chars=self._plan.max_tokens * CHARS_PER_TOKEN,
             ),
-            offered=[tool.name for tool in _offered(self._plan)],
+            offered=[tool.name for tool in self._offered()],
             new_call_id=_new_call_id,
             on_first_token=self._note_first_token,
             on_call=partial(_tell_call, events, revision),
@@ -200,11 +216,13 @@ class AnswerService(OpenAILLMService):
 
     async def _ask(self, context: LLMContext) -> Any:
         """The request itself, of as much of the conversation as the server can take."""
-        most, plan = self._answers.context_tokens, self._plan
+        most, plan, offered = self._answers.context_tokens, self._plan, self._offered()
+        if plan.tools and not offered and plan.tool_choice not in ("auto", "none"):
+            raise EngineFailed("A function was to be called, and " + NO_TOOLS, mend=OFFER_TOOLS)
         # A bound of the answer that leaves nothing for the question is not to be taken at its word.
         room = max(most - plan.max_tokens, most // 2)
-        tools = json.dumps(_tool_params(plan), ensure_ascii=False)
-        room -= tokens_of(self._prompt()) + (tokens_of(tools) if plan.tools else 0)
+        tools = json.dumps(_tool_params(plan, offered), ensure_ascii=False)
+        room -= tokens_of(self._prompt()) + (tokens_of(tools) if offered else 0)
         self._shorten(context, fit(context.messages, room))
         try:
             return await super().get_chat_completions(context)
@@ -228,6 +246,15 @@ class AnswerService(OpenAILLMService):
         self._prompt_language = self._prompt_language or self._language
         return self._plan.instructions or by_language(self._answers.prompts, self._prompt_language)
 
+    def _offered(self) -> tuple[Tool, ...]:
+        """The functions that the answer may ask for."""
+        return self._plan.tools if self._answers.tools and self._plan.tool_choice != "none" else ()
+
+    def _tell_of_no_tools(self) -> None:
+        if not self._told:
+            self._told = True
+            logger.info("{}: {}. {}", self, NO_TOOLS, OFFER_TOOLS)
+
     def _apology(self) -> str:
         return by_language(self._answers.apologies, self._language)
 
@@ -250,16 +277,11 @@ def _tell_call(events: AnswerEvents, revision: int, event: CallEvent) -> None:
             events.on_call_done(revision, call)
 
 
-def _offered(plan: AnswerPlan) -> tuple[Tool, ...]:
-    """The functions that an answer may ask for."""
-    return () if plan.tool_choice == "none" else plan.tools
-
-
-def _tool_params(plan: AnswerPlan) -> dict[str, Any]:
+def _tool_params(plan: AnswerPlan, tools: tuple[Tool, ...]) -> dict[str, Any]:
     """What a request says about functions, in OpenAI's chat format: nothing, where there are none;
     some servers refuse an empty list.
     """
-    tools, choice = _offered(plan), plan.tool_choice
+    choice = plan.tool_choice
     if not tools:
         return {}
     named = isinstance(choice, NamedTool)

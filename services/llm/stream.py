@@ -18,6 +18,7 @@ from services.face import Cut, Usage
 from services.llm.calls import CallDeltas, CallDone, CallEvent
 from services.llm.failures import CHECK_URL, LATER, describe_failure
 from services.llm.messages import SurrogateJoiner
+from services.llm.text_calls import TextCalls
 from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
 from tts_engine.text.hidden import HiddenFilter
 
@@ -90,7 +91,8 @@ class AnswerStream:
     Args:
         ask: makes the request.
         limits: its bounds.
-        offered: names of the functions that the request offers; calls of others are dropped.
+        offered: names of the functions that the request offers; calls of others are dropped. While
+            there are any, calls are looked for in the text as well.
         new_call_id: makes ids of function calls.
         on_first_token: called when the first text is there, or the first of a function call.
         on_call: told of function calls as they are written; one that is being written when the
@@ -119,6 +121,7 @@ class AnswerStream:
         self._ask = ask
         self._limits = limits
         self._calls = CallDeltas(new_call_id, offered) if offered else None
+        self._text_calls = TextCalls() if offered else None
         self._on_first_token = on_first_token
         self._on_call = on_call
         self._on_usage = on_usage
@@ -127,6 +130,7 @@ class AnswerStream:
         self._joiner = SurrogateJoiner()
         self._hidden = HiddenFilter()
         self._chars = 0  # of text and function calls
+        self._began = False  # the first token was told
         self._speaks = False  # something came that can be spoken, or a function call
         self._finish = ""
         self._tools = False
@@ -175,15 +179,17 @@ class AnswerStream:
                 if chunk is _END:
                     break
                 delta = self._open(chunk)
-                text, lives = self._read(delta)
+                text, tool_calls, lives = self._read(delta)
                 for piece in self._cut(text):
                     if self._is_work(len(piece)):
                         await asyncio.sleep(0)
                     yield TextChunk(piece)
-                if work := self._read_calls(delta):
+                if work := self._read_calls(tool_calls):
                     lives = True
                     if self._is_work(work):
                         await asyncio.sleep(0)
+                if self._is_over():
+                    break
                 # Only now: the voice may have made us wait.
                 if self._finish:
                     deadline = loop.time() + _LINGER_S
@@ -193,9 +199,9 @@ class AnswerStream:
                         deadline = min(deadline, self._thinking_until)
             else:
                 logger.info("An answer was cut off after {} characters", limits.chars)
-            for rest in self._cut(self._joiner.finish()):
+            for rest in self._cut(self._rest()):
                 yield TextChunk(rest)
-            if not (self._finish or wire.done or self._cut_by()):
+            if not (self._finish or wire.done or self._cut_by() or self._is_over()):
                 raise self._broken_off()
             self._end()
         except TimeoutError:
@@ -226,36 +232,55 @@ class AnswerStream:
             self._finish = finish
         return getattr(choice, "delta", None)
 
-    def _read(self, delta: object) -> tuple[str, bool]:
-        """Takes out what is text.
+    def _read(self, delta: object) -> tuple[str, object, bool]:
+        """Takes out what is text, and what is of function calls.
 
         Returns:
-            The text, and whether the delta is a sign of life.
+            The text, what is in place of `tool_calls`, and whether the delta is a sign of life.
         """
         content = getattr(delta, "content", None)
         text = self._joiner.push(content) if isinstance(content, str) and content else ""
-        if text and not self._chars:
-            self._on_first_token()
-        return text, bool(text or getattr(delta, "reasoning_content", None))
+        lives = bool(text or getattr(delta, "reasoning_content", None))
+        tool_calls: object = getattr(delta, "tool_calls", None)
+        if text:
+            self._begin()
+        if text and self._text_calls is not None:
+            text, written = self._text_calls.push(text)
+            tool_calls = tool_calls or written
+        return text, tool_calls, lives
 
-    def _read_calls(self, delta: object) -> int:
-        """Takes out what is of function calls, and tells it.
+    def _read_calls(self, tool_calls: object) -> int:
+        """Takes function calls, and tells them.
 
         Returns:
-            Its characters.
+            Their characters.
         """
-        tool_calls = getattr(delta, "tool_calls", None)
         self._tools = self._tools or bool(tool_calls)
         if not tool_calls or self._calls is None:
             return 0
-        if not self._chars:
-            self._on_first_token()
+        self._begin()
         before = self._calls.chars
         events = self._calls.push(tool_calls)
         self._tell(events)
         self._speaks = self._speaks or bool(events)
         self._chars += self._calls.chars - before
         return self._calls.chars - before
+
+    def _begin(self) -> None:
+        if not self._began:
+            self._began = True
+            self._on_first_token()
+
+    def _is_over(self) -> bool:
+        """What still comes is no part of the answer."""
+        return self._text_calls is not None and self._text_calls.over
+
+    def _rest(self) -> str:
+        """The text that was held back."""
+        rest = self._joiner.finish()
+        if self._text_calls is None:
+            return rest
+        return self._text_calls.push(rest)[0] + self._text_calls.finish()
 
     def _tell(self, events: list[CallEvent]) -> None:
         for event in events:

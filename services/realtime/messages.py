@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
 from typing import Any, cast
 
 from services.realtime.schema import Refused
@@ -96,18 +95,18 @@ _decode = json.JSONDecoder(parse_float=_number, parse_constant=_no_number).decod
 
 
 def _is_deep(value: Any) -> bool:
-    level: list[Any] = [value]
-    for _ in range(MAX_DEPTH + 1):
-        level = [child for each in level for child in _children(each)]
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(MAX_DEPTH):
+        # in one piece, and without what is empty: there may be tens of thousands
+        level = [
+            child
+            for each in level
+            for child in (each.values() if isinstance(each, dict) else each)
+            if child and isinstance(child, dict | list)
+        ]
         if not level:
             return False
     return True
-
-
-def _children(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value).values()
-    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def _is_text(text: str, raw: dict[str, Any]) -> bool:

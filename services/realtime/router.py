@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastapi import APIRouter, WebSocket
+from fastapi import APIRouter, Response, WebSocket
 
 from services.face import FaceContext, PacingProfile
 from services.realtime.connection import RealtimeConnection
+from services.realtime.handshake import no_upgrade
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -31,6 +32,11 @@ def make_router(context: FaceContext, profile: PacingProfile | None = None) -> A
             socket=socket, context=context, profile=profile or PacingProfile(), boot_id=boot_id
         )
         await connection.serve()
+
+    @router.get("/v1/realtime")
+    async def plain() -> Response:
+        """A handshake that has lost what makes it one."""
+        return no_upgrade()
 
     return router
 

@@ -38,6 +38,8 @@ Role = Literal["user", "assistant", "system"]
 Name = Annotated[str, Field(max_length=MAX_ID)]
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
+#: as OpenAI's chat API takes it: servers refuse a whole conversation for another one
+FunctionName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 Modalities = Annotated[list[Modality], Field(min_length=1, max_length=1, fail_fast=True)]
 
 

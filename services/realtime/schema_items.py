@@ -11,6 +11,7 @@ from services.items import FunctionCall, FunctionOutput, Message
 from services.realtime.schema import (
     MAX_LIST,
     MAX_TEXT,
+    FunctionName,
     Id,
     Role,
     Text,
@@ -63,7 +64,7 @@ class CallItem(_Item):
     """A function call that the client says was made."""
 
     type: Literal["function_call"]
-    name: Annotated[str, Field(min_length=1, max_length=64)]
+    name: FunctionName
     arguments: Annotated[str, Field(max_length=MAX_TEXT)]
     call_id: Id | None = None
 

@@ -9,18 +9,25 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from services.realtime.schema import MAX_TEXT, Refused, WireModel, as_object, unsupported_types
+from services.realtime.schema import (
+    MAX_TEXT,
+    FunctionName,
+    Refused,
+    WireModel,
+    as_object,
+    unsupported_types,
+)
 from services.tools import NamedTool, Tool, ToolChoice
 
-#: most tools of a session or an answer, and longest name of one: the limits of OpenAI's chat API
-_MAX_TOOLS, _MAX_NAME = 128, 64
+#: most tools of a session or an answer: the limit of OpenAI's chat API
+_MAX_TOOLS = 128
 
 
 class FunctionTool(WireModel):
     """A function of the client's; `parameters` is a JSON schema."""
 
     type: Literal["function"]
-    name: Annotated[str, Field(pattern=rf"^[a-zA-Z0-9_-]{{1,{_MAX_NAME}}}$")]
+    name: FunctionName
     description: Annotated[str, Field(max_length=MAX_TEXT)] | None = None
     parameters: dict[str, Any] | None = None
 

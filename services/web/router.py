@@ -8,6 +8,7 @@ GET /talk/status.json  why a WebSocket handshake was refused: browsers do not te
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -17,21 +18,17 @@ from pydantic import BaseModel
 
 from services.web.assets import Asset, load_assets
 
-#: what the page may load and reach: itself. `ws:` and `wss:` are for browsers that do not count
-#: a WebSocket of the same host as 'self'.
-PAGE_CSP = (
-    "default-src 'self'; connect-src 'self' ws: wss:; object-src 'none'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'"
-)
 _HEADERS = {
-    "Content-Security-Policy": PAGE_CSP,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Permissions-Policy": "microphone=(self)",
-    # kept, and asked for again each time: an update of the daemon is seen at once
-    "Cache-Control": "no-cache",
+    # kept, and asked for again each time: an update of the daemon is seen at once. In between
+    # nobody keeps what a key may be needed for.
+    "Cache-Control": "private, no-cache",
 }
-_FRESH = {**_HEADERS, "Cache-Control": "no-store"}
+_FRESH = {"Cache-Control": "no-store"}
+#: what a host in a policy may consist of; addresses of IPv6 cannot be named there
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]+)?", re.ASCII)
 
 
 class Bilingual(BaseModel):
@@ -100,27 +97,43 @@ def make_router(context: WebContext) -> APIRouter:
         """A file of the page."""
         asset = assets.get(name)
         if asset is None:
-            return Response("There is no such file\n", 404, _HEADERS, media_type="text/plain")
+            headers = _headers(request)
+            return Response("There is no such file\n", 404, headers, media_type="text/plain")
         return _reply(asset, request)
 
     @router.get("/talk/about.json")
-    async def about(response: Response) -> About:
+    async def about(request: Request, response: Response) -> About:
         """Voices and personas."""
-        response.headers.update(_FRESH)
+        response.headers.update({**_headers(request), **_FRESH})
         return context.about()
 
     @router.get("/talk/status.json")
-    async def status(response: Response) -> Status:
+    async def status(request: Request, response: Response) -> Status:
         """Readiness and room."""
-        response.headers.update(_FRESH)
+        response.headers.update({**_headers(request), **_FRESH})
         return context.status()
 
     return router
 
 
+def _headers(request: Request) -> dict[str, str]:
+    return {**_HEADERS, "Content-Security-Policy": _policy(request.headers.get("host", ""))}
+
+
+def _policy(host: str) -> str:
+    """What the page may load and reach: itself. Its host is named for browsers that do not count a
+    WebSocket of the same host as 'self'.
+    """
+    sockets = f" ws://{host} wss://{host}" if _HOST.fullmatch(host) else ""
+    return (
+        f"default-src 'self'; connect-src 'self'{sockets}; object-src 'none'; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
+    )
+
+
 def _reply(asset: Asset, request: Request) -> Response:
     """The file, or word that the browser has it."""
-    headers = {**_HEADERS, "ETag": asset.etag}
+    headers = {**_headers(request), "ETag": asset.etag}
     known = request.headers.get("if-none-match", "")
     if asset.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
         return Response(status_code=304, headers=headers)

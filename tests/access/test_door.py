@@ -15,6 +15,8 @@ from typing import Any
 import httpx
 import pytest
 from loguru import logger
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.http11 import Response
@@ -271,6 +273,18 @@ async def test_a_browser_forgets_a_key_that_was_revoked(house: House):
         assert told(await client.get("/any")) == (401, "missing_api_key")
 
 
+async def test_a_bad_link_does_not_log_out(house: House):
+    """Any page can make a browser follow one."""
+    async with open_house(house) as client:
+        for response in (
+            await client.get(f"/?key={WRONG}", headers=BROWSER),
+            await client.get("/any", headers=bearer(WRONG)),
+            await client.post("/login", json={"key": WRONG}),
+        ):
+            assert response.status_code == 401
+            assert "Set-Cookie" not in response.headers
+
+
 async def test_one_good_key_is_enough(house: House):
     key = house.key()
     async with open_house(house) as client:
@@ -313,6 +327,29 @@ async def test_requests_a_minute(house: House):
         assert (await client.get("/any", headers=bearer(key))).text == "welcome"
 
 
+async def test_strangers_keep_nobody_out_who_has_a_key(house: House):
+    """They may come from the same address: of one router, one proxy, or a page in the same browser
+    that asks for pictures.
+    """
+    key = house.key()
+    async with open_house(house, requests_per_minute=5) as client:
+        for _ in range(5):
+            assert told(await client.get("/any")) == (401, "missing_api_key")
+        for response in (
+            await client.get("/any"),
+            await client.get("/any", headers=bearer(WRONG)),
+            await client.get(f"/?key={WRONG}"),
+            await client.post("/login", json={"key": WRONG}),
+            await client.post("/login", content="no key"),
+        ):
+            assert told(response) == (429, "rate_limit_exceeded")
+        assert told(await knock(house)) == (429, "rate_limit_exceeded")
+        assert (await client.get("/any", headers=bearer(key))).text == "welcome"
+        assert (await client.post("/login", json={"key": key})).status_code == 204
+        assert (await client.get(f"/?key={key}")).status_code == 303
+        assert (await client.get("/any")).text == "welcome"
+
+
 async def test_where_no_key_is_needed(house: House):
     async with open_house(house, keys=None, requests_per_minute=1) as client:
         for headers in ({}, bearer(WRONG), {"Origin": "https://app.example.com"}):
@@ -323,6 +360,44 @@ async def test_where_no_key_is_needed(house: House):
         assert house.scopes[-1]["query_string"] == b"x=1"
         await client.get("/?monkey=%2F")
         assert house.scopes[-1]["query_string"] == b"monkey=%2F"
+
+
+# --- what every answer says ------------------------------------------------------------------
+
+
+async def test_nothing_is_kept_by_caches_nor_loaded_by_other_pages(house: House):
+    key = house.key()
+    async with open_house(house) as client:
+        for response in (
+            await client.get("/any", headers=bearer(key)),
+            await client.get("/any"),
+            await client.get("/", headers=BROWSER),
+            await client.get(f"/?key={key}"),
+            await client.post("/login", json={"key": key}),
+            await client.get("/any", headers={"Host": "evil.example"}),
+            await knock(house),
+        ):
+            assert response.headers["Cache-Control"] == "no-store"
+            assert response.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+            assert response.headers["Referrer-Policy"] == "no-referrer"
+            assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_what_an_application_says_itself_stays(house: House):
+    async def rooms(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("hi", headers={"Cache-Control": "private"})(scope, receive, send)
+
+    async with open_house(house, keys=None, app=rooms) as client:
+        assert (await client.get("/")).headers["Cache-Control"] == "private"
+
+
+async def test_a_response_without_headers(house: House):
+    async def rooms(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 204})
+        await send({"type": "http.response.body"})
+
+    async with open_house(house, keys=None, app=rooms) as client:
+        assert (await client.get("/")).headers["Cache-Control"] == "no-store"
 
 
 # --- logs -----------------------------------------------------------------------------------
@@ -350,6 +425,18 @@ async def test_no_key_is_logged(house: House, lines: list[str], caplog: pytest.L
     assert any('"WebSocket /any" [accepted]' in line for line in ours)
     for shown in (key, *wrongs):
         assert not [line for line in ours if shown in line]
+
+
+async def test_no_key_gets_behind_the_door(house: House):
+    key = house.key()
+    offered: Any = ["realtime", f"openai-insecure-api-key.{key}"]
+    async with open_house(house) as client:
+        headers = {**bearer(key), "Cookie": f"duplexd_key={key}; other=1"}
+        await client.get("/any", headers=headers)
+        await (await connect(f"ws://{house.address}/any", subprotocols=offered)).close()
+    assert [scope["type"] for scope in house.scopes] == ["http", "websocket"]
+    assert not [scope for scope in house.scopes if key in repr(scope)]
+    assert (b"host", house.address.encode()) in house.scopes[0]["headers"]
 
 
 async def test_whoever_is_refused_does_not_fill_the_log(house: House, lines: list[str]):
@@ -407,3 +494,11 @@ async def test_over_tls_cookies_are_for_tls_only(house: House):
     cookie = dict(sent[0]["headers"])[b"set-cookie"].decode()
     assert cookie.startswith(f"__Host-duplexd_key={key}; Path=/; ")
     assert cookie.endswith("; Secure")
+    for name, status in (("__Host-duplexd_key", 200), ("duplexd_key", 401)):
+        headers = [(b"host", b"localhost"), (b"cookie", f"{name}={key}".encode())]
+        sent = await through(house, {**scope, "path": "/any", "headers": headers})
+        assert sent[0]["status"] == status, name
+    headers = [(b"host", b"localhost"), (b"cookie", f"__Host-duplexd_key={WRONG}".encode())]
+    sent = await through(house, {**scope, "path": "/any", "headers": headers})
+    cookie = dict(sent[0]["headers"])[b"set-cookie"].decode()
+    assert cookie.startswith("__Host-duplexd_key=; Path=/; Max-Age=0; ")

@@ -22,6 +22,14 @@ def test_own_names():
         "app.example.com",
     } == NAMES
     assert own_names(hostname="", host="0.0.0.0") == frozenset()
+    # as browsers send them; what none can send is no name
+    assert own_names(hostname="Jörgs-Mac", host="語音.lan") == {
+        "xn--jrgs-mac-n4a",
+        "xn--jrgs-mac-n4a.local",
+        "xn--i42ao6x.lan",
+    }
+    for odd in ("my host", "host..name", "*", "a" * 64, "x\n", "a/b"):
+        assert own_names(hostname=odd, host="::") == frozenset()
 
 
 @pytest.mark.parametrize(

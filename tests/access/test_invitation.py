@@ -35,6 +35,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard output is one, though it is caught."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+
+@pytest.fixture
 def warnings() -> Iterator[list[str]]:
     lines: list[str] = []
     sink = logger.add(lambda line: lines.append(str(line)), level="WARNING", format="{message}")
@@ -49,6 +55,7 @@ def config(*sets: str) -> Config:
 BEYOND = config("server.host=0.0.0.0")
 
 
+@pytest.mark.usefixtures("terminal")
 def test_the_first_key(capsys: pytest.CaptureFixture[str], warnings: list[str], home: Path):
     invite(BEYOND, PAGES, None)
     out, err = capsys.readouterr()
@@ -64,6 +71,17 @@ def test_the_first_key(capsys: pytest.CaptureFixture[str], warnings: list[str], 
     assert "no microphone" in warning
     assert "in the clear" in warning
     assert "--tls auto" in warning
+
+
+def test_what_keeps_the_output_gets_the_key_once(capsys: pytest.CaptureFixture[str]):
+    invite(BEYOND, PAGES, None)
+    out = capsys.readouterr().out
+    [key] = re.findall(r"dx-[\w-]{32}", out)
+    assert f"API key, shown only now: {key}\n" in out
+    assert "It is a secret" in out
+    assert "run.py keys revoke" in out
+    assert "    http://192.168.1.5:8080/\n" in out
+    assert "key=" not in out
 
 
 def test_later_none_is_shown(capsys: pytest.CaptureFixture[str]):
@@ -90,7 +108,7 @@ def test_on_loopback(capsys: pytest.CaptureFixture[str], warnings: list[str], ho
     assert capsys.readouterr() == ("", "")
     assert not home.exists()
     invite(config("server.require_key=true"), ["http://127.0.0.1:8080/"], None)
-    assert "http://127.0.0.1:8080/?key=dx-" in capsys.readouterr().out
+    assert "API key, shown only now: dx-" in capsys.readouterr().out
     invite(config(), ["https://127.0.0.1:8080/"], TLS)
     out = capsys.readouterr().out
     assert "key" not in out.replace("keys", "")

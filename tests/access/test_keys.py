@@ -66,6 +66,14 @@ def test_the_first_key_is_made_once(file: KeyFile):
     assert file.read() == (first,)
 
 
+def test_no_first_key_is_made_where_nothing_can_be_written(
+    file: KeyFile, monkeypatch: pytest.MonkeyPatch
+):
+    file.add("0" * 64)
+    monkeypatch.setattr("services.access.key_file.locked", lambda *_, **__: pytest.fail("locked"))
+    assert file.add_first("1" * 64) is None
+
+
 @pytest.mark.parametrize("name", ["a" * (NAME_LENGTH + 1), "a\nb"])
 def test_names_that_are_none(file: KeyFile, name: str):
     with pytest.raises(BadRequest, match="printable"):

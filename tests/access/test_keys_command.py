@@ -5,6 +5,7 @@ a wrong id is a usage error that says where the right ones are.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,33 @@ def test_for_programs(run: Run, kept: tuple[str, ...], tmp_path: Path):
     code, out, _ = run("keys", "revoke", made["id"], "--json", *kept)
     assert (code, json.loads(out)) == (0, row)
     assert json.loads(run("keys", "list", "--json", *kept)[1]) == []
+
+
+def test_how_it_gets_into_a_browser(
+    run: Run, kept: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("pipeline.access.own_addresses", lambda: ["192.168.1.5", "10.0.0.1"])
+    code, out, err = run("keys", "add", "--host", "0.0.0.0", "--port", "81", *kept)
+    key = out.strip()
+    assert (code, out) == (0, f"{key}\n")
+    assert f"    http://192.168.1.5:81/?key={key}\n    or http://10.0.0.1:81/?key={key}\n" in err
+    assert "certificate" not in err
+    assert "▄" not in err
+    _, out, err = run("keys", "add", "--host", "box", "--tls", "auto", *kept)
+    assert f"    https://box:8080/?key={out.strip()}\n" in err
+    assert "https://box:8080/duplexd-ca.crt" in err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    _, out, err = run("keys", "add", "--host", "box", "--tls", "auto", *kept)
+    assert "▄" in err
+    assert "▄" not in out
+
+
+@pytest.mark.parametrize("options", [[], ["--host", "0.0.0.0", "--port", "0"]])
+def test_where_nobody_knows_the_address(run: Run, kept: tuple[str, ...], options: list[str]):
+    code, out, err = run("keys", "add", *options, *kept)
+    assert (code, out.count("\n")) == (0, 1)
+    assert "with the daemon's --host, --port and --tls" in err
+    assert "?key=" not in err
 
 
 def test_a_key_without_a_name(run: Run, kept: tuple[str, ...]):

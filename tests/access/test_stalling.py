@@ -9,8 +9,8 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -43,12 +43,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_protocol, "_LATER_S", 0.0)
 
 
-@pytest.fixture
-def errors(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
-    """What the server complains of."""
-    lines: list[str] = []
-    yield lines
-    lines += [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the server has logged as an error."""
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
 
 
 @asynccontextmanager
@@ -100,7 +97,7 @@ async def test_a_head_byte_by_byte_is_no_way_around(house: House):
         host, _, port = house.address.partition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         cut = asyncio.create_task(until_cut(reader))
-        while not cut.done():  # noqa: ASYNC110 - it is what this client does
+        while not cut.done():
             writer.write(b"G")
             await asyncio.sleep(0.05)
         assert await cut == b""
@@ -140,15 +137,13 @@ async def test_an_answer_that_takes_its_time_is_not_cut(house: House):
 async def test_many_idle_connections_keep_nobody_out(house: House):
     async with open_house(house) as client:
         host, _, port = house.address.partition(":")
-        idle = [socket.create_connection((host, int(port))) for _ in range(500)]
-        try:
-            for number, each in enumerate(idle):
-                each.sendall(ASK[: number % len(ASK)])
-            async with asyncio.timeout(PATIENCE_S):
-                assert (await client.get("/any")).status_code == 401
-        finally:
-            for each in idle:
-                each.close()
+        idle = [(await asyncio.open_connection(host, int(port)))[1] for _ in range(500)]
+        for number, each in enumerate(idle):
+            each.write(ASK[: number % len(ASK)])
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await client.get("/any")).status_code == 401
+        for each in idle:
+            each.transport.abort()
 
 
 # --- handshakes that are none ---------------------------------------------------------------
@@ -167,13 +162,13 @@ async def test_many_idle_connections_keep_nobody_out(house: House):
     ],
 )
 async def test_a_malformed_handshake_is_answered(
-    house: House, errors: list[str], more: bytes, status: int
+    house: House, caplog: pytest.LogCaptureFixture, more: bytes, status: int
 ):
     async with open_house(house), connected(house, SHAKE + more + b"\r\n\r\n") as reader:
         received = await until_cut(reader)
     assert received.startswith(b"HTTP/1.1 %d " % status)
     assert house.scopes == []
-    assert errors == []
+    assert complaints(caplog) == []
 
 
 async def test_a_handshake_with_too_long_a_path(house: House):
@@ -189,6 +184,7 @@ async def endless(scope: Scope, receive: Receive, send: Send) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         while True:
             yield b"a" * 65536
+            await asyncio.sleep(0)
 
     await StreamingResponse(pieces())(scope, receive, send)
 
@@ -203,7 +199,9 @@ def deaf(house: House) -> socket.socket:
     return client
 
 
-async def test_an_application_without_a_limit_is_not_held(house: House, errors: list[str]):
+async def test_an_application_without_a_limit_is_not_held(
+    house: House, caplog: pytest.LogCaptureFixture
+):
     """The server's own limit ends it."""
     over = asyncio.Event()
 
@@ -217,7 +215,7 @@ async def test_an_application_without_a_limit_is_not_held(house: House, errors: 
         client = deaf(house)
         await asyncio.wait_for(over.wait(), PATIENCE_S)
         client.close()
-    assert errors == []
+    assert complaints(caplog) == []
 
 
 async def test_pipelined_requests_without_a_key_hold_nothing(
@@ -228,10 +226,13 @@ async def test_pipelined_requests_without_a_key_hold_nothing(
         client = deaf(house)
         client.setblocking(False)
         loop = asyncio.get_running_loop()
-        with pytest.raises(OSError):  # noqa: PT011 - reset or broken pipe: it was cut
-            async with asyncio.timeout(PATIENCE_S):
-                while True:
-                    await loop.sock_sendall(client, ASK * 100)
+
+        async def ask() -> None:
+            while True:
+                await loop.sock_sendall(client, ASK * 100)
+
+        with pytest.raises(OSError):  # reset, or a broken pipe: it was cut
+            await asyncio.wait_for(ask(), PATIENCE_S)
         client.close()
 
 
@@ -265,7 +266,7 @@ async def test_who_takes_the_end_of_an_answer_slowly_gets_it_all(house: House):
 # --- the end --------------------------------------------------------------------------------
 
 
-async def test_the_end_waits_for_nobody(house: House, errors: list[str]):
+async def test_the_end_waits_for_nobody(house: House, caplog: pytest.LogCaptureFixture):
     began = asyncio.Event()
 
     async def rooms(scope: Scope, receive: Receive, send: Send) -> None:
@@ -279,7 +280,7 @@ async def test_the_end_waits_for_nobody(house: House, errors: list[str]):
         started = loop.time()
     assert loop.time() - started < 4.0  # the server's patience with its tasks is 5 s
     client.close()
-    assert errors == []
+    assert complaints(caplog) == []
 
 
 async def test_what_is_nearly_done_is_finished(house: House):
@@ -290,10 +291,11 @@ async def test_what_is_nearly_done_is_finished(house: House):
         await asyncio.sleep(0.1)
         await Response(b"done")(scope, receive, send)
 
-    async with open_house(house, keys=None, app=rooms) as client:
-        answer = asyncio.create_task(client.get("/"))
-        await asked.wait()
-    assert (await answer).text == "done"
+    async with AsyncExitStack() as stack:
+        async with open_house(house, keys=None, app=rooms):
+            reader = await stack.enter_async_context(connected(house, ASK))
+            await asyncio.wait_for(asked.wait(), PATIENCE_S)
+        assert (await until_cut(reader)).endswith(b"\r\n\r\ndone")
 
 
 # --- TLS ------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from loguru import logger
 
 from services.access.certificate import (
     VALIDITY,
@@ -126,6 +127,12 @@ def test_when_it_is_good(bundle: Bundle):
     assert not still_good(bundle, NAMES, now=last + timedelta(minutes=10))
 
 
+def test_one_that_was_made_while_the_clock_was_wrong():
+    ahead = make_bundle(NAMES, now=NOW + timedelta(days=100))
+    assert not still_good(ahead, NAMES)
+    assert still_good(ahead, NAMES, now=NOW + timedelta(days=100))
+
+
 def test_a_bundle_that_does_not_belong_together(bundle: Bundle):
     other = make_bundle(NAMES)
     for damaged in (
@@ -156,6 +163,14 @@ def test_a_folder_that_cannot_be_used(tmp_path: Path):
     with pytest.raises(DuplexdError, match="Cannot keep a certificate") as caught:
         own_tls(tmp_path / "file", NAMES)
     assert "--tls CERT,KEY" in caught.value.mend
+
+
+def test_what_is_good_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It may lie where nothing can be written."""
+    first = own_tls(tmp_path, NAMES)
+    monkeypatch.setattr(Path, "mkdir", lambda *_, **__: pytest.fail("it was written"))
+    monkeypatch.setattr("services.access.tls.locked", lambda *_, **__: pytest.fail("locked"))
+    assert own_tls(tmp_path, NAMES) == first
 
 
 def test_two_daemons_that_start_at_a_time(tmp_path: Path):
@@ -216,6 +231,20 @@ def test_a_key_that_may_not_be_read(pair: tuple[Path, Path]):
     pair[1].chmod(0)
     with refused("Cannot read .*site.key: Permission denied"):
         given_tls(*pair)
+
+
+def test_a_key_that_everybody_can_read(pair: tuple[Path, Path]):
+    lines: list[str] = []
+    sink = logger.add(lambda line: lines.append(str(line)), level="WARNING", format="{message}")
+    try:
+        pair[1].chmod(0o640)  # a group that may read it was made for that
+        given_tls(*pair)
+        assert lines == []
+        pair[1].chmod(0o644)
+        given_tls(*pair)
+    finally:
+        logger.remove(sink)
+    assert lines == [f"everybody on this machine can read {pair[1]}: chmod o-r it\n"]
 
 
 def test_a_key_with_a_passphrase(pair: tuple[Path, Path], bundle: Bundle):

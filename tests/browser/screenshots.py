@@ -169,7 +169,6 @@ def conversation(page: Page, photographer: Photographer) -> None:
     page.all("chip")[-1].click()
     photographer.take(PHONE, "waterfall")
     photographer.take(PHONE, "waterfall", dark=True)
-    page.keys(Keys.ESCAPE)
     page.press("lang")
     photographer.take(DESKTOP, "waterfall")
     photographer.take(DESKTOP, "waterfall", dark=True)

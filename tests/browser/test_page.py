@@ -5,11 +5,13 @@ Its content security policy is in force here: nothing of these tests is in the p
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.browser.chromium import chromium
@@ -20,6 +22,8 @@ from tests.daemon.process import DaemonProcess
 ECHO = "你说的是："
 #: what is echoed for so long that one can do something meanwhile
 LONG = "我想听一个很长很长的故事，" * 6
+#: of what one can use, and of the bars of a chart, to what is behind: WCAG 2.2, 1.4.11
+LEAST_CONTRAST = 3.0
 #: CSS pixels: the narrowest phone, a phone on its side, a tablet, a desktop
 SCREENS = ((320, 568), (844, 390), (820, 1180), (1440, 900))
 
@@ -55,7 +59,9 @@ def page(window: Page, daemon: DaemonProcess) -> Page:
 def test_a_denied_microphone_is_told_and_one_can_write(page: Page, daemon: DaemonProcess):
     page.permit("microphone", daemon.http, setting="denied")
     page.press("start")
-    assert "microphone" in page.notice("mic-denied")
+    assert "Microphone blocked" in page.notice("mic-denied")
+    assert page.wait_state("blocked")
+    assert page.one("start").text == "Try again"
     page.write("你好吗")
     assert page.wait_row("assistant").text == f"{ECHO}你好吗"
     assert page.rows("user")[0].text == "你好吗"
@@ -148,3 +154,141 @@ def test_transcript_and_timings_can_be_copied_and_saved(
     page.press("save-json")
     saved = page.until(lambda: next(tmp_path.glob("*.json"), None), "the file")
     assert f"{ECHO}你好吗" in json.dumps(json.loads(saved.read_text("utf-8")), ensure_ascii=False)
+
+
+def test_the_microphone_is_asked_for_and_may_be_allowed_later(page: Page, daemon: DaemonProcess):
+    page.permit("microphone", daemon.http, setting="prompt")
+    page.run(
+        """
+        window.ask = navigator.mediaDevices.getUserMedia;
+        navigator.mediaDevices.getUserMedia = () => new Promise((_, refuse) => {
+          window.refuse = () => refuse(new DOMException("", "NotAllowedError"));
+        });
+        """
+    )
+    page.press("start")
+    page.wait_state("asking")
+    assert page.one("status").text == "Allow the microphone"
+    assert not page.all("start")
+    assert not page.one("mute").is_enabled()
+    page.permit("microphone", daemon.http, setting="denied")
+    page.run("refuse()")
+    page.wait_state("blocked")
+    assert page.one("status").text == "Microphone blocked"
+    page.permit("microphone", daemon.http)
+    page.wait_state("idle")
+    assert not page.all("notice")
+    page.run("navigator.mediaDevices.getUserMedia = ask")
+    page.press("start")
+    page.wait_state("listening")
+
+
+def test_who_ends_it_is_not_asked_any_more(page: Page, daemon: DaemonProcess):
+    page.permit("microphone", daemon.http, setting="prompt")
+    page.run(
+        """
+        navigator.mediaDevices.getUserMedia = () => new Promise((_, refuse) => {
+          window.refuse = () => refuse(new DOMException("", "NotAllowedError"));
+        });
+        """
+    )
+    page.press("start")
+    page.wait_state("asking")
+    page.press("stop")
+    page.wait_state("idle")
+    page.browser.execute_async_script("refuse(); setTimeout(arguments[0], 0)")
+    assert page.state == "idle"
+    assert not page.all("notice")
+
+
+def test_the_buttons_keep_their_place(page: Page):
+    def places() -> list[tuple[float, float]]:
+        found = [page.one(name).rect for name in ("mute", "stop", "persona")]
+        return [(each["x"], each["y"]) for each in found]
+
+    page.press("start")
+    page.wait_state("listening")
+    listening = places()
+    page.write(LONG)
+    page.wait_state("speaking")
+    assert places() == listening
+    page.press("chip")
+    assert page.one("waterfall")
+    assert places() == listening
+    page.press("mute")
+    page.until(lambda: page.one("mute").text == "Unmute", "the other word")
+    assert places() == listening
+
+
+def test_a_new_chat_can_be_undone(page: Page):
+    page.write("你好吗")
+    page.wait_row("assistant")
+    page.one("chip")
+    before = page.rows()
+    page.find("#clear").click()
+    assert page.notice("cleared")
+    assert page.rows() == []
+    page.find("#notice-act").click()
+    page.until(lambda: page.rows() == before, "the chat before")
+    assert page.one("chip")
+    page.wait_state("ready")
+    page.find("#clear").click()
+    page.wait_state("ready")
+    page.write("再见")
+    page.wait_row("assistant")
+    assert not page.all("notice")
+    assert [row.text for row in page.rows()] == ["再见", f"{ECHO}再见"]
+
+
+def test_a_waterfall_opens_at_its_turn_and_closes(page: Page):
+    page.write("你好吗")
+    page.wait_row("assistant")
+    page.press("chip")
+    waterfall = page.one("waterfall")
+    row = page.find('[data-testid="turn"][data-role="assistant"]')
+    assert row.find_elements(By.ID, "waterfall") == [waterfall]
+    assert page.one("chip").get_attribute("aria-expanded") == "true"
+    page.find("#timing-close").click()
+    page.until(lambda: not page.all("waterfall"), "an end of the waterfall")
+    assert page.focused() == "chip"
+    page.find(".turn-bar").click()
+    assert page.one("waterfall")
+    page.keys(Keys.ESCAPE)
+    page.until(lambda: not page.all("waterfall"), "an end of the waterfall")
+    page.size(390, 844)
+    assert not page.all("p50")
+    page.find("#timing-open").click()
+    assert page.one("p50")
+    page.find(".turn-bar").click()
+    assert page.one("waterfall")
+    assert page.focused() == "chip"
+    assert not page.all("p50")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_controls_and_bars_stand_out(page: Page, theme: str):
+    page.run("localStorage.setItem('duplexd', JSON.stringify({theme: arguments[0]}))", theme)
+    page.run("location.reload()")
+    page.one("start")
+    colours = page.run(
+        """
+        const style = getComputedStyle(document.documentElement);
+        const of = (name) => style.getPropertyValue(name).trim();
+        const names = ["--edge", "--bar-ear", "--bar-mind", "--bar-voice", "--bar-outside"];
+        return [["--bg", "--panel"].map(of), names.map(of)];
+        """
+    )
+    for behind, front in itertools.product(*colours):
+        assert contrast(behind, front) >= LEAST_CONTRAST, (behind, front)
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours as #rrggbb, by WCAG 2.2."""
+
+    def light(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, bright = sorted((light(one), light(other)))
+    return (bright + 0.05) / (dark + 0.05)

@@ -24,7 +24,7 @@ from websockets.exceptions import InvalidStatus
 from pipeline.app import Daemon, create_app
 from pipeline.commands.options import overrides
 from pipeline.config import load_config
-from pipeline.doctor_facts import is_duplexd
+from pipeline.doctor_port import running
 from services.access.addresses import own_addresses
 from services.access.certificate import Names
 from services.access.key_file import KeyFile
@@ -324,13 +324,14 @@ async def test_who_does_not_trust_it_or_speaks_no_tls(tmp_path: Path):
 
 
 async def test_a_daemon_is_known_by_what_it_asks_for(file: KeyFile, tmp_path: Path):
-    async def known(served: Inside) -> bool:
+    async def known(served: Inside) -> tuple[bool, bool] | None:
         port = int(served.address.rpartition(":")[2])
-        return await asyncio.to_thread(is_duplexd, served.daemon.config.server.host, port)
+        found = await asyncio.to_thread(running, served.daemon.config.server.host, port)
+        return found and (found.secure, found.locked)
 
     async with inside(ready=False) as served:
-        assert await known(served)
+        assert await known(served) == (False, False)
     async with inside(beyond(file), ready=False) as served:
-        assert await known(served)
+        assert await known(served) == (False, True)
     async with inside(beyond(file), ready=False, tls=certificate(tmp_path / "t")) as served:
-        assert await known(served)
+        assert await known(served) == (True, True)

@@ -8,10 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import resource
 import socket
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from websockets.asyncio.client import connect
 
@@ -42,6 +46,36 @@ def test_it_starts_again_while_connections_of_the_last_one_linger():
         client.close()
     with listen(host, port) as again, socket.create_connection((host, port)):
         again.accept()[0].close()
+
+
+@pytest.mark.parametrize("host", ["no such host", "..", "a" * 64, "x\0y", "[::1]", "*"])
+def test_what_is_no_address(host: str):
+    with pytest.raises(DuplexdError) as caught:
+        listen(host, 0)
+    assert "server.host" in caught.value.mend
+
+
+def test_a_name_that_only_seems_to_be_loopback(monkeypatch: pytest.MonkeyPatch):
+    """No key would be asked for."""
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with pytest.raises(
+        DuplexdError, match=r"localhost is 192\.0\.2\.1 here, which is not loopback"
+    ):
+        listen("localhost", 0)
+
+
+def test_localhost_is_the_address_that_everybody_tries():
+    with listen("localhost", 0) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_all_addresses_are_both_kinds():
+    with listen("::", 0) as listener:
+        port = listener.getsockname()[1]
+        for host in ("127.0.0.1", "::1"):
+            socket.create_connection((host, port)).close()
 
 
 async def test_a_client_that_comes_early_is_served():
@@ -119,3 +153,24 @@ async def test_a_key_of_the_environment_that_is_too_short(tmp_path: Path):
         assert await asyncio.to_thread(daemon.wait) == 2
         assert daemon.lines[0] == "error: DUPLEXD_API_KEY is too short for an API key"
         assert "secret" not in daemon.log
+
+
+@pytest.mark.skipif(not hasattr(psutil, "RLIMIT_NOFILE"), reason="this system does not tell limits")
+async def test_more_clients_than_usual_may_hold_on():
+    """A shell's limit of file descriptors is taken as far up as it may be."""
+    with usual_limit(256):
+        async with serving(ready=False) as daemon:
+            await asyncio.to_thread(lambda: daemon.port)
+            soft, hard = daemon.process.rlimit(psutil.RLIMIT_NOFILE)
+            assert soft == min(hard, 65_536)
+
+
+@contextmanager
+def usual_limit(soft: int) -> Iterator[None]:
+    """What processes that are started get."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

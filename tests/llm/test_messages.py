@@ -16,6 +16,7 @@ from services.llm.messages import (
     SurrogateJoiner,
     all_well_formed,
     well_formed,
+    with_objects,
     with_outputs,
     with_prompt,
     with_switches,
@@ -171,3 +172,20 @@ def test_a_call_without_words_stays(content: str | None) -> None:
     said = {"role": "assistant", "content": "好"}
     messages = [USER, said, calling("a", content=content), output("a", "1"), said, USER]
     assert with_prompt("", messages) == messages
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"city": "北', "", "北京", "[1]", "null", '{"a": NaN}', '{"a":' * 2000]
+)
+def test_arguments_that_are_no_object_do_not_end_the_conversation(arguments: str) -> None:
+    whole = {"id": "a", "type": "function", "function": {"name": "f", "arguments": ' {"a": 1}'}}
+    slip = {"id": "b", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    called = {"role": "assistant", "content": "", "tool_calls": [whole, slip]}
+    said = {"role": "user", "content": "x"}
+    sent = with_objects([said, called])
+    assert sent[0] is said
+    assert sent[1]["tool_calls"][0] == whole
+    function = sent[1]["tool_calls"][1]["function"]
+    assert json.loads(function["arguments"]) == {"not_json": arguments}
+    # the conversation itself keeps what was written
+    assert slip["function"] == {"name": "f", "arguments": arguments}

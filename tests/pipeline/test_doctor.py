@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.server
 import json
 import os
@@ -19,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import doctor_facts
+from pipeline import doctor_facts, doctor_port
 from pipeline.access import key_file
 from pipeline.commands.doctor import examine
 from pipeline.config import Config, load_config
@@ -33,9 +34,9 @@ from pipeline.doctor_facts import (
     keys_fact,
     llm_fact,
     model_facts,
-    port_state,
     torch_version,
 )
+from pipeline.doctor_port import port_fact
 from pipeline.doctor_types import (
     CertificateFact,
     Check,
@@ -45,6 +46,8 @@ from pipeline.doctor_types import (
     KeysFact,
     LlmFact,
     ModelFact,
+    PortFact,
+    Running,
 )
 from services.access.keys import digest_of
 from services.access.refusals import CHALLENGE
@@ -52,6 +55,7 @@ from tests.pipeline.conftest import Run
 from tests.talk.certificates import make_certificate, serving_context
 from tts_engine.errors import ConfigError
 
+FREE = PortFact(state="free")
 GOOD = Facts(
     python=(3, 11, 7),
     cores=4,
@@ -115,7 +119,7 @@ def test_what_is_not_ok_says_what_mends_it() -> None:
         memory_free=0,
         models={"kokoro": ModelFact(status="missing", bytes=92_000_000)},
         models_error="nonsense",
-        port="taken by another program",
+        port=PortFact(state="taken"),
         codecs=CodecsFact(error="libavcodec is broken"),
         keys=KeysFact(required=True, error="no keys", fix="Delete them."),
         certificate=CertificateFact(error="expired", fix="Renew it"),
@@ -156,7 +160,10 @@ def test_models(status: Any, overrides: list[str], verdict: str, said: str) -> N
     check = find("model kokoro", facts, *overrides)
     assert check.status == verdict
     assert said in check.detail
-    assert ("run.py models fetch kokoro" in check.fix) == (verdict != "ok")
+    assert ("un.py models fetch kokoro" in check.fix) == (verdict != "ok")
+    offline = "models.offline=true" in overrides
+    assert ("Set models.offline to false" in check.fix) == offline
+    assert ("copy the folder kokoro from another machine to /m" in check.fix) == offline
 
 
 def test_the_disk_must_hold_a_missing_model_twice() -> None:
@@ -193,15 +200,68 @@ def test_an_llm_without_a_server() -> None:
     assert find("llm", GOOD, "llm.provider=scripted").detail == "scripted"
 
 
+def taken_by(*, secure: bool = False, locked: bool = False, deaf: tuple[str, ...] = ()) -> PortFact:
+    daemon = Running(secure=secure, locked=locked)
+    return PortFact(state="duplexd", daemon=daemon, at="127.0.0.1:8080", deaf=deaf)
+
+
 def test_a_port_that_a_duplexd_has() -> None:
-    check = find("port", replace(GOOD, port="duplexd"))
+    check = find("port", replace(GOOD, port=taken_by()))
     assert check == Check(name="port", status="ok", detail="a duplexd is running at 127.0.0.1:8080")
+    assert find("microphone", replace(GOOD, port=taken_by())).status == "ok"
 
 
-def test_a_port_that_somebody_else_has() -> None:
-    check = find("port", replace(GOOD, port="taken by another program"))
-    assert check.status == "fail"
-    assert "--set server.port=8081" in check.fix
+@pytest.mark.parametrize(
+    ("port", "overrides", "required", "said", "page"),
+    [
+        (
+            taken_by(deaf=("192.168.1.5",)),
+            ["server.host=0.0.0.0", "server.tls=auto"],
+            True,
+            "speaks no TLS and asks for no key and does not answer at 192.168.1.5",
+            "http://127.0.0.1:8080/",
+        ),
+        (
+            taken_by(secure=True, locked=True),
+            [],
+            False,
+            "speaks TLS and asks for a key",
+            "https://127.0.0.1:8080/",
+        ),
+    ],
+)
+def test_a_port_that_another_duplexd_has(
+    port: PortFact, overrides: list[str], required: bool, said: str, page: str
+) -> None:
+    facts = replace(GOOD, port=port, keys=KeysFact(required=required))
+    check = find("port", facts, *overrides)
+    assert check.status == "warn"
+    assert check.detail == f"a duplexd is running at 127.0.0.1:8080, but {said}"
+    assert "End it and run `run.py serve`" in check.fix
+    assert page in check.fix
+    assert find("microphone", facts, *overrides).status == "skip"
+
+
+@pytest.mark.parametrize(
+    ("fact", "said", "fix"),
+    [
+        (PortFact(state="taken"), "taken by another program", "End it, or choose another"),
+        (PortFact(state="taken"), "taken by another program", "--set server.port=8081"),
+        (PortFact(state="forbidden", error="not allowed"), "not allowed", "above 1023"),
+        (PortFact(state="unknown", error="slow"), "slow", "Look again"),
+        (
+            PortFact(state="foreign", error="no such name"),
+            "no such name",
+            "(192.168.1.5, fd00::5, 127.0.0.1)",
+        ),
+    ],
+)
+def test_a_port_that_cannot_be_had(fact: PortFact, said: str, fix: str) -> None:
+    check = find("port", replace(GOOD, port=fact))
+    assert (check.status, check.detail) == ("fail", f"127.0.0.1:8080: {said}")
+    assert fix in check.fix
+    microphone = find("microphone", replace(GOOD, port=fact))
+    assert microphone.status == ("skip" if fact.state == "foreign" else "ok")
 
 
 def test_a_port_of_an_ipv6_address() -> None:
@@ -410,6 +470,7 @@ def serving(
     headers: dict[str, str] | None = None,
     *,
     tls: ssl.SSLContext | None = None,
+    host: str = "127.0.0.1",
 ) -> Iterator[tuple[int, list[str]]]:
     """An HTTP server on loopback; yields its port and the keys that it is shown."""
     keys: list[str] = []
@@ -427,7 +488,7 @@ def serving(
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with http.server.ThreadingHTTPServer((host, 0), Handler) as server:
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -443,49 +504,88 @@ def test_a_free_port() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         port = other.getsockname()[1]
-    assert port_state("127.0.0.1", port) == "free"
-    assert port_state("127.0.0.1", 0) == "free"
+    assert port_fact("127.0.0.1", port) == FREE
+    assert port_fact("127.0.0.1", 0) == FREE
+
+
+DUPLEXD = '{"service": "duplexd"}'
 
 
 @pytest.mark.parametrize(
-    ("body", "state"),
-    [('{"service": "duplexd"}', "duplexd"), ("hello", "taken by another program")],
+    ("body", "daemon"),
+    [(DUPLEXD, Running(secure=False, locked=False)), ("hello", None)],
 )
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_a_port_that_is_taken(host: str, body: str, state: str) -> None:
+def test_a_port_that_is_taken(body: str, daemon: Running | None) -> None:
     with serving({"/healthz": (200, body)}) as (port, _):
-        assert port_state(host, port) == state
+        fact = port_fact("127.0.0.1", port)
+    at = f"127.0.0.1:{port}" if daemon else ""
+    assert fact == PortFact(state="duplexd" if daemon else "taken", daemon=daemon, at=at)
 
 
 @pytest.mark.parametrize(
-    ("challenge", "state"),
-    [(CHALLENGE, "duplexd"), ('Bearer realm="x"', "taken by another program")],
+    ("host", "addresses", "answers", "deaf"),
+    [
+        ("0.0.0.0", ["127.0.0.2", "fd00::5"], "127.0.0.1", ("127.0.0.2",)),
+        ("0.0.0.0", ["127.0.0.2"], "127.0.0.2", ("0.0.0.0",)),
+        ("0.0.0.0", ["127.0.0.2"], "0.0.0.0", ()),
+    ],
 )
-def test_a_port_whose_owner_wants_a_key(challenge: str, state: str) -> None:
+def test_where_the_daemon_that_has_the_port_answers(
+    host: str,
+    addresses: list[str],
+    answers: str,
+    deaf: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor_port, "own_addresses", lambda: addresses)
+    with serving({"/healthz": (200, DUPLEXD)}, host=answers) as (port, _):
+        fact = port_fact(host, port)
+    at = "127.0.0.2" if answers == "127.0.0.2" else "127.0.0.1"
+    daemon = Running(secure=False, locked=False)
+    assert fact == PortFact(state="duplexd", daemon=daemon, at=f"{at}:{port}", deaf=deaf)
+
+
+@pytest.mark.parametrize(
+    ("challenge", "daemon"),
+    [(CHALLENGE, Running(secure=False, locked=True)), ('Bearer realm="x"', None)],
+)
+def test_a_port_whose_owner_wants_a_key(challenge: str, daemon: Running | None) -> None:
     with serving({"/healthz": (401, "")}, {"WWW-Authenticate": challenge}) as (port, _):
-        assert port_state("127.0.0.1", port) == state
+        assert port_fact("127.0.0.1", port).daemon == daemon
 
 
 def test_a_port_whose_owner_has_tls(tmp_path: Path) -> None:
     tls = serving_context(*make_certificate(tmp_path, "elsewhere"))
-    with serving({"/healthz": (200, '{"service": "duplexd"}')}, tls=tls) as (port, _):
-        assert port_state("127.0.0.1", port) == "duplexd"
+    with serving({"/healthz": (200, DUPLEXD)}, tls=tls) as (port, _):
+        assert port_fact("127.0.0.1", port).daemon == Running(secure=True, locked=False)
 
 
 def test_a_port_whose_owner_speaks_no_http() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=lambda: server.accept()[0].close())
+
+        def hang_up() -> None:
+            for _ in range(2):  # it is asked with TLS too
+                server.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up)
         thread.start()
-        assert port_state("127.0.0.1", server.getsockname()[1]) == "taken by another program"
+        assert port_fact("127.0.0.1", server.getsockname()[1]) == PortFact(state="taken")
         thread.join()
 
 
-def test_an_address_of_another_machine() -> None:
-    assert "assign" in port_state("192.0.2.1", 8080)
+@pytest.mark.parametrize("host", ["192.0.2.1", "no such host", "no..host", "*"])
+def test_an_address_that_is_not_this_machines(host: str) -> None:
+    fact = port_fact(host, 8080)
+    assert fact.state == "foreign"
+    assert fact.error
 
 
-def test_a_name_that_nobody_has() -> None:
-    assert port_state("no such host", 8080) not in ("free", "duplexd", "")
+def test_a_port_that_may_not_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", refuse)
+    assert port_fact("127.0.0.1", 80) == PortFact(state="forbidden", error="Permission denied")
 
 
 def test_the_llm_server_is_asked_with_the_key() -> None:
@@ -678,11 +778,11 @@ def test_what_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
         return "free"
 
     monkeypatch.setattr(doctor_facts, "_LIMIT_S", 0.05)
-    monkeypatch.setattr(doctor_facts, "port_state", wait)
+    monkeypatch.setattr(doctor_facts, "port_fact", wait)
     monkeypatch.setattr(doctor_facts, "llm_fact", wait)
     facts = gather(config("llm.base_url=http://me:secret@h/v1"))
     done.set()
-    assert "could not be found out in 0.05 s" in facts.port
+    assert "could not be found out in 0.05 s" in facts.port.error
     assert facts.llm == LlmFact(url="http://h/v1", error="not within 0.05 s")
 
 
@@ -690,7 +790,7 @@ def test_a_fault_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> str:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(doctor_facts, "port_state", fail)
+    monkeypatch.setattr(doctor_facts, "port_fact", fail)
     with pytest.raises(ZeroDivisionError):
         gather(config())
 
@@ -713,7 +813,7 @@ def test_this_machine(tmp_path: Path) -> None:
     assert facts.memory_free > 1 << 20
     assert facts.models["kokoro"].status == "missing"
     assert facts.disk_free > 0
-    assert (facts.port, facts.llm, facts.models_error) == ("free", None, "")
+    assert (facts.port, facts.llm, facts.models_error) == (FREE, None, "")
 
 
 def test_memory_is_bounded_by_the_control_group(

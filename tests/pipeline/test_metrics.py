@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from loguru import logger
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.latency import TurnReport
@@ -90,6 +91,24 @@ def test_a_turn_is_counted_with_its_parts():
     ]
     assert sum(parts) == pytest.approx(1.25)
     assert value(metrics, "work_seconds_sum", work="asr_decode") == pytest.approx(0.275)
+
+
+def test_what_was_said_is_in_no_log_but_that_of_debug():
+    lines: list[tuple[str, str]] = []
+    sink = logger.add(
+        lambda line: lines.append((line.record["level"].name, line.record["message"])),
+        level="DEBUG",
+    )
+    try:
+        Metrics().turn("s1", report(transcript="我的秘密", answer="好的。"))
+    finally:
+        logger.remove(sink)
+    [shown, hidden] = lines
+    assert shown[0] == "INFO"
+    assert shown[1].startswith("s1 turn 1 answered: v2v_server=1250 ms ")
+    assert "秘密" not in shown[1]
+    assert "好的" not in shown[1]
+    assert hidden == ("DEBUG", "s1 turn 1: '我的秘密' -> '好的。'")
 
 
 @pytest.mark.parametrize("outcome", ["failed", "interrupted"])

@@ -15,7 +15,7 @@ from services.face import AnswerOptions, SessionOptions, Usage
 from services.items import FunctionCall, Message
 from services.realtime import connection
 from services.realtime.messages import MAX_AUDIO_MESSAGE, MAX_MESSAGE
-from services.realtime.pace import AUDIO_BURST_S, AUDIO_S_PER_S, Pace
+from services.realtime.pace import Pace
 from tests.realtime.client import nothing_left, talking
 from tests.realtime.fakes import Face
 from tests.realtime.wired import FRAME
@@ -264,8 +264,12 @@ async def test_a_client_that_sends_too_fast_is_told_once_and_loses_nothing(
     assert codes.count("item_not_found") == count
 
 
-async def test_audio_that_comes_much_too_fast_is_taken_slowly_and_whole(face: Face):
-    seconds = AUDIO_BURST_S + AUDIO_S_PER_S
+async def test_audio_that_comes_much_too_fast_is_taken_slowly_and_whole(
+    face: Face, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(connection, "AUDIO_BURST_S", 1)
+    monkeypatch.setattr(connection, "AUDIO_S_PER_S", 2)
+    seconds = 3
     async with talking(face) as client:
         pcm = bytes(48_000 * seconds)
         started = time.monotonic()
@@ -279,7 +283,7 @@ async def test_audio_that_comes_much_too_fast_is_taken_slowly_and_whole(face: Fa
         heard = len(client.conversation.heard) / 32_000
         assert heard == pytest.approx(seconds, abs=0.01)
         # what was held back did not arrive when its message did: nobody was silent meanwhile
-        assert len(set(client.conversation.arrivals)) >= AUDIO_S_PER_S
+        assert len(set(client.conversation.arrivals)) == 2
 
 
 async def test_a_thousand_events_at_once_are_answered_or_refused(face: Face):

@@ -11,9 +11,9 @@ import time
 import pytest
 
 from services.items import Message
-from services.realtime.actions import Action, Add, Hear, Refuse
+from services.realtime.actions import Action, Add, Hear, Refuse, Update
 from services.realtime.formats import PCM
-from services.realtime.messages import MAX_AUDIO_MESSAGE, MAX_MESSAGE
+from services.realtime.messages import MAX_AUDIO_MESSAGE, MAX_DEPTH, MAX_MESSAGE
 from services.realtime.protocol import RealtimeCore
 from services.realtime.schema import MAX_LIST, MAX_TEXT
 from services.realtime.session import Session
@@ -121,6 +121,29 @@ def test_only_audio_may_be_long(text: str):
     assert error["code"] == "message_too_large"
     assert f"has {len(text)} characters" in error["message"]
     assert f"any other event {MAX_MESSAGE}" in error["message"]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+def test_what_no_other_program_reads_as_a_number_is_refused(number: str):
+    tool = f'{{"type":"function","name":"f","parameters":{{"maximum":{number}}}}}'
+    assert refused(UPDATE + f'"tools":[{tool}]}}}}')["code"] == "invalid_json"
+    assert isinstance(receive(UPDATE + '"temperature":0.1e1}}')[0], Update)
+
+
+def test_what_is_read_is_shallow_enough_for_all_that_is_done_with_it():
+    def tool(levels: int) -> str:
+        schema = '{"a":' * levels + "1" + "}" * levels
+        return UPDATE + f'"tools":[{{"type":"function","name":"f","parameters":{schema}}}]}}}}'
+
+    # the message, the session, the list and the tool are levels as well
+    assert isinstance(receive(tool(MAX_DEPTH - 4))[0], Update)
+    error = refused(tool(MAX_DEPTH - 3))
+    assert (error["code"], error["message"]) == (
+        "invalid_json",
+        "The message has more than 64 levels",
+    )
+    # many brackets are not deep
+    assert isinstance(receive(UPDATE + '"tracing":[' + ",".join(["[]"] * 100) + "]}}")[0], Update)
 
 
 @pytest.mark.parametrize("escaped", [False, True])

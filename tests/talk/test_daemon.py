@@ -21,7 +21,7 @@ import soundfile
 
 from pipeline.access import KEY_VARIABLE
 from pipeline.talk import daemon as module
-from pipeline.talk.daemon import State, address_of, await_ready, own_daemon
+from pipeline.talk.daemon import State, address_of, await_ready, command_for, own_daemon
 from pipeline.talk.endpoint import Endpoint
 from services.scripted.speech import synthetic_speech
 from tests.talk.served import SCRIPTED
@@ -106,6 +106,22 @@ def children(word: str) -> list[psutil.Process]:
 )
 def test_where_a_listening_daemon_is_reached(host: str, address: str) -> None:
     assert address_of(host, 80) == address
+
+
+@pytest.mark.parametrize(
+    ("address", "secure", "locked", "options"),
+    [
+        ("127.0.0.1:8080", False, False, ""),
+        ("127.0.0.1:8080", True, True, " --key KEY"),
+        ("127.0.0.1:81", False, False, " --url 127.0.0.1:81"),
+        ("[::1]:8080", True, True, " --url https://[::1]:8080 --cacert FILE --key KEY"),
+    ],
+)
+def test_the_command_that_reaches_it(
+    address: str, secure: bool, locked: bool, options: str
+) -> None:
+    said = command_for(address, secure=secure, locked=locked)
+    assert said == f"run.py talk{options} --say TEXT"
 
 
 @pytest.mark.parametrize(
@@ -254,8 +270,8 @@ def test_a_signal_ends_the_talk_and_its_daemon(number: int, tmp_path: Path) -> N
         text=True,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     ) as talk:
-        assert talk.stdout is not None
-        assert talk.stdout.readline() == "starting a daemon\n"
+        assert talk.stderr is not None
+        assert talk.stderr.readline() == "starting a daemon, and waiting until it is ready\n"
         # Ctrl-C comes while it talks, SIGTERM while the daemon starts.
         _await_line(tmp_path / "log", "a turn opens" if number == signal.SIGINT else "", talk)
         daemons = psutil.Process(talk.pid).children()

@@ -193,6 +193,29 @@ async def test_a_peer_that_hangs_up_on_tls_without_a_word() -> None:
     assert error.message.endswith("speaks no TLS: it hung up")
 
 
+async def test_a_server_of_an_older_http() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.0 404 File not found\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        error = await failure(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    assert error.message.endswith(
+        "is not a duplexd daemon: it answered 'HTTP/1.0 404 File not found'"
+    )
+    assert "--url" in error.mend
+
+
+async def test_a_name_that_nobody_has() -> None:
+    for name in ("nobody.invalid", "no..body"):
+        error = await failure(f"{name}:8080")
+        assert error.message.startswith(f"The name {name} cannot be found: ")
+        assert "Errno" not in error.message
+        assert error.mend == "Correct the address, or give the IP address"
+
+
 async def test_nobody_there(unused_tcp_port: int) -> None:
     error = await failure(f"127.0.0.1:{unused_tcp_port}")
     assert re.match("No daemon can be reached at ws://127", error.message)

@@ -152,8 +152,10 @@ def test_what_is_no_sound(content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "x.wav"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(BadAudio, match="Cannot read"):
+    why = "No such file" if content is None else "Give a WAV or FLAC file"
+    with pytest.raises(BadAudio, match="Cannot read") as caught:
         read_mono(path)
+    assert why in caught.value.message + caught.value.mend
 
 
 def test_a_file_without_samples(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from pipeline.talk.summary import answered, summarise, summary_table
+from pipeline.talk.summary import answered, summarise, summary_text
 
 
 def turn(v2v_ms: float | None = None, *, utterance: int = 0, **more: Any) -> dict[str, Any]:
@@ -58,6 +58,11 @@ def test_every_utterance_wants_an_answer(statuses: list[tuple[str, int]], comple
     assert answered(rows, 2) is complete
 
 
+def test_no_line_ends_in_a_blank() -> None:
+    shown = _shown(summarise([turn(500.0), turn(700.0, underruns=2)])).splitlines()
+    assert [line for line in shown if line != line.rstrip()] == []
+
+
 def test_the_table_shows_the_same() -> None:
     shown = _shown(summarise([turn(500.0), turn(700.0, underruns=2)]))
     lines = [line.split() for line in shown.splitlines()]
@@ -71,5 +76,5 @@ def test_the_table_shows_the_same() -> None:
 def _shown(summary: dict[str, Any]) -> str:
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(summary_table(summary))
+        console.print(summary_text(summary))
     return capture.get()

@@ -30,7 +30,7 @@ def test_every_part_has_a_meaning() -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_every_line_fits(width: int) -> None:
     drawn = lines(turn(work_ms={"asr_decode": 60.0}), width)
-    assert [line.split()[0] for line in drawn] == [*PARTS, "v2v", "computed"]
+    assert [line.split()[0] for line in drawn] == [*PARTS, "v2v", "recogniser"]
     assert max(len(line) for line in drawn[: len(PARTS)]) <= width
     console = Console(width=width)
     with console.capture() as capture:
@@ -66,10 +66,28 @@ def test_the_way_to_another_machine_is_one_bar() -> None:
 def test_what_is_not_a_part_explains_itself() -> None:
     last = lines(turn(work_ms={"asr_decode": 60.0}, underruns=1), 80)[-2:]
     assert last == [
-        "computed meanwhile, not in the sum: recognition 60 ms",
+        "recogniser busy for 60 ms in total (not added)",
         "underruns 1 (the voice was late once)",
     ]
     assert lines(turn(underruns=2), 80)[-1] == "underruns 2 (the voice was late 2 times)"
+
+
+@pytest.mark.parametrize("tts", [9_000.0, 12_260.0, 122_600.0])
+@pytest.mark.parametrize("width", [40, 80])
+def test_long_times_keep_their_column(tts: float, width: int) -> None:
+    lengths = dict(zip(PARTS, LENGTHS, strict=True)) | {"tts_first_chunk": tts}
+    row = turn(lengths, v2v_ms=sum(lengths.values()))
+    drawn = lines(row, width)
+    assert drawn[PARTS.index("tts_first_chunk")].split()[:2] == ["tts_first_chunk", f"{tts:.0f}"]
+    assert {line.index(" ms") for line in drawn} == {drawn[-1].index(" ms")}
+    assert max(map(len, drawn)) <= width
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_no_line_ends_in_a_blank(width: int) -> None:
+    inner = dict(list(zip(PARTS, LENGTHS, strict=True))[1:-1])
+    for row in (turn(), turn(inner)):
+        assert [line for line in lines(row, width) if line != line.rstrip()] == []
 
 
 def test_v2v_alone() -> None:

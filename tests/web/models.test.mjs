@@ -7,7 +7,7 @@ const from = (name) => import(`./${name}.js`);
 const { SoundTracker, loudness } = await from("energy");
 const { Resampler } = await from("resampler");
 const { PlayQueue } = await from("queue");
-const { Timings, bars, percentile, v2v } = await from("latency");
+const { Timings, bars, percentile, sums, ticks, v2v } = await from("latency");
 const { Transcript, shared } = await from("transcript");
 const { Conversation } = await from("conversation");
 const { Backoff } = await from("backoff");
@@ -122,13 +122,43 @@ test("the first sound is told with its time", () => {
   assert.ok(Math.abs(of("audible")[0].at - 10.1) < 0.011);
 });
 
-test("it waits for a reserve, unless the answer is shorter", () => {
+test("it starts at once with 100 ms in hand", () => {
+  const { queue, play } = player();
+  queue.push("a", pcm(tone(2400, 24000)));
+  assert.ok(play(0.006).some((sample) => sample !== 0));
+});
+
+test("with less it starts 40 ms after the first sample came", () => {
+  const { queue, play, of } = player();
+  queue.push("a", new Int16Array(0));
+  play(0.5); // no sample is there yet
+  queue.push("a", pcm(tone(480, 24000, 440, 0.5)));
+  assert.ok(play(0.03).every((sample) => sample === 0));
+  queue.push("a", pcm(tone(480, 24000)));
+  const [early, late] = [play(0.01), play(0.02)];
+  assert.ok(early.every((sample) => sample === 0));
+  assert.ok(late.some((sample) => sample !== 0));
+  assert.equal(of("underrun").length, 0);
+});
+
+test("an answer that is shorter and complete waits for nothing", () => {
   const { queue, play, of } = player();
   queue.push("a", pcm(tone(480, 24000)));
-  assert.ok(play(0.1).every((sample) => sample === 0));
   queue.close("a");
-  assert.ok(play(0.1).some((sample) => sample !== 0));
+  assert.ok(play(0.006).some((sample) => sample !== 0));
+  play(0.1);
   assert.equal(of("drained")[0].playedMs, 20);
+});
+
+test("after it ran dry it waits for a reserve", () => {
+  const { queue, play, of } = player();
+  queue.push("a", pcm(tone(2400, 24000)));
+  play(0.2);
+  queue.push("a", pcm(tone(1800, 24000)));
+  assert.ok(play(0.5).every((sample) => sample === 0));
+  queue.push("a", pcm(tone(240, 24000)));
+  assert.ok(play(0.1).some((sample) => sample !== 0));
+  assert.equal(of("underrun").length, 1);
 });
 
 test("running dry is counted once more audio comes, and not at the end", () => {
@@ -210,7 +240,8 @@ test("the bars sum to v2v, and what the daemon cannot explain is the way", () =>
   assert.equal(v2v(turn), null);
   assert.deepEqual(bars(turn), []);
   turn.heard = 1.4;
-  assert.deepEqual(bars(turn).map(({ part }) => part), ["whole"]);
+  assert.deepEqual(bars(turn).map(({ part, group }) => [part, group]), [["whole", "pending"]]);
+  assert.deepEqual(sums(turn), []);
   timings.report("r", { parts_ms: PARTS, v2v_server_ms: 320.4, work_ms: {}, outcome: "answered" });
   const all = bars(turn);
   assert.deepEqual(all.map(({ part }) => part), [
@@ -221,6 +252,23 @@ test("the bars sum to v2v, and what the daemon cannot explain is the way", () =>
   ]);
   assert.ok(Math.abs(all.reduce((sum, { ms }) => sum + ms, 0) - v2v(turn)) < 0.6);
   assert.equal(all[2].start, 220);
+  assert.deepEqual(
+    sums(turn).map(({ group, ms }) => [group, Math.round(ms * 10) / 10]),
+    [["ear", 220], ["mind", 100.4], ["outside", 79.6]],
+  );
+});
+
+test("a scale has two to five steps of round numbers", () => {
+  assert.deepEqual(ticks(921), [0, 200, 400, 600, 800]);
+  assert.deepEqual(ticks(1000), [0, 500, 1000]);
+  for (let span = 1; span < 60_000; span *= 1.07) {
+    const [zero, step, ...rest] = ticks(span);
+    const last = rest.at(-1);
+    assert.equal(zero, 0);
+    assert.ok([1, 2, 5].includes(Number(step.toExponential()[0])), `${span}: ${step}`);
+    assert.ok(rest.length >= 1 && rest.length <= 4 && last <= span, `${span}: ${rest}`);
+    assert.ok(span - last <= step, `${span}: ${last}`);
+  }
 });
 
 test("percentiles are numpy's", () => {
@@ -228,6 +276,23 @@ test("percentiles are numpy's", () => {
   assert.equal(percentile([7], 95), 7);
   assert.equal(percentile([4, 1, 3, 2], 50), 2.5);
   assert.ok(Math.abs(percentile([1, 2, 3, 4], 95) - 3.85) < 1e-9);
+});
+
+test("below twenty turns the slowest is told in place of a percentile", () => {
+  const timings = new Timings();
+  const names = [];
+  for (let turn = 1; turn <= 20; turn += 1) {
+    timings.question(0, false);
+    timings.answer(`r${turn}`);
+    timings.of(`r${turn}`).heard = turn / 10;
+    names.push(timings.summary().tail.name);
+  }
+  assert.deepEqual(new Set(names.slice(0, 19)), new Set(["slowest"]));
+  const { p95, tail } = timings.summary();
+  assert.deepEqual(tail, { name: "p95", ms: p95 });
+  assert.ok(tail.ms > 1900 && tail.ms < 2000);
+  timings.turns.pop();
+  assert.equal(timings.summary().tail.ms, 1900);
 });
 
 test("typed turns count only where nobody spoke", () => {
@@ -460,6 +525,10 @@ test("one word for everything", () => {
   const calm = { hearing: false, thinking: false, playing: false, paused: false };
   const word = (link, microphone, more = {}) => stateOf({ link, microphone, ...calm, ...more });
   assert.equal(word("idle", "off"), "idle");
+  assert.equal(word("idle", "blocked"), "blocked");
+  assert.equal(word("connecting", "asking"), "asking");
+  assert.equal(word("open", "asking"), "asking");
+  assert.equal(word("open", "blocked"), "ready");
   assert.equal(word("connecting", "on"), "connecting");
   assert.equal(word("waiting", "on"), "reconnecting");
   assert.equal(word("failed", "on"), "error");

@@ -69,11 +69,21 @@ async def test_every_answer_is_guarded(http: httpx.AsyncClient, path: str):
     headers = (await http.get(path)).headers
     policy = headers["content-security-policy"]
     assert "default-src 'self'" in policy
-    assert "connect-src 'self' ws: wss:" in policy
+    assert "connect-src 'self' ws://duplexd wss://duplexd;" in policy
     assert "unsafe" not in policy
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"
     assert headers["permissions-policy"] == "microphone=(self)"
+
+
+@pytest.mark.parametrize(
+    "host", ["[::1]:8080", "a; script-src *", "a b", "'unsafe-inline'", "*", ""]
+)
+async def test_no_host_widens_the_policy(http: httpx.AsyncClient, host: str):
+    policy = (await http.get("/", headers={"Host": host})).headers["content-security-policy"]
+    assert "connect-src 'self';" in policy
+    for directive in ("script-src", "unsafe", "*"):
+        assert directive not in policy
 
 
 @pytest.mark.parametrize("name", ["none.js", "..%2Frouter.py", "%2e%2e%2fpages.py", "__init__.py"])
@@ -83,7 +93,7 @@ async def test_nothing_else_is_served(http: httpx.AsyncClient, name: str):
 
 async def test_a_browser_asks_each_time_and_is_told_what_it_has(http: httpx.AsyncClient):
     first = await http.get("/static/app.js")
-    assert first.headers["cache-control"] == "no-cache"
+    assert first.headers["cache-control"] == "private, no-cache"
     tag = first.headers["etag"]
     for known in (tag, f"W/{tag}", f'"other", {tag}'):
         again = await http.get("/static/app.js", headers={"If-None-Match": known})

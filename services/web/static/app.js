@@ -2,12 +2,11 @@
 /** The talk page: puts the parts together, and decides what a click means. */
 
 import { dress } from "./appearance.js";
-import { AudioFailure, Sound, unable } from "./audio.js";
+import { Sound, unable } from "./audio.js";
 import { Awake } from "./awake.js";
 import { Choices } from "./choices.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
-import { Disc } from "./disc.js";
 import { loudness } from "./energy.js";
 import { t } from "./i18n.js";
 import { asData, asText, toClipboard, toFile } from "./keep.js";
@@ -15,10 +14,11 @@ import { listen } from "./keyboard.js";
 import { v2v } from "./latency.js";
 import { Link } from "./link.js";
 import { saveMenu } from "./menu.js";
+import { Microphone } from "./microphone.js";
 import { Notices } from "./notices.js";
-import { byId, yes } from "./page.js";
+import { byId } from "./page.js";
 import { load, save } from "./settings.js";
-import { stateOf } from "./state.js";
+import { StageView } from "./stage-view.js";
 import { TimingView } from "./timing-view.js";
 import { TranscriptView } from "./transcript-view.js";
 import { append, cancel, message, respond, update } from "./wire.js";
@@ -33,20 +33,20 @@ class App {
     this.settings = load();
     /** @type {"idle" | "connecting" | "open" | "waiting" | "failed"} */
     this.link = "idle";
-    /** @type {"off" | "on" | "muted"} */
-    this.microphone = "off";
-    /** the answer whose waterfall is shown; "" follows the newest once one was chosen */
+    /** the answer whose waterfall is shown; empty: none */
     this.chosen = "";
+    /** the conversation before this one, while it can be brought back @type {Conversation | null} */
+    this.before = null;
     /** text waits for the connection */
     this.waiting = false;
 
-    this.disc = new Disc(byId("disc"));
+    this.stage = new StageView();
     this.notices = new Notices();
     this.awake = new Awake();
-    this.transcriptView = new TranscriptView({ onChip: (answer) => this.choose(answer, true) });
+    this.transcriptView = new TranscriptView({ onChip: (answer) => this.choose(answer) });
     this.timingView = new TimingView({
-      onChoose: (answer) => this.choose(answer, false),
-      onClose: () => this.choose("", false),
+      onChoose: (answer) => this.choose(answer),
+      onClose: () => this.fold(),
     });
     this.composer = new Composer({ onSend: () => void this.write() });
     this.choices = new Choices({
@@ -57,8 +57,13 @@ class App {
     this.sound = new Sound({
       onFrame: (pcm, rms) => this.hear(pcm, rms),
       onPlayed: (event) => this.conversation.played(event),
-      onLevel: (rms) => this.disc.answer(loudness(rms)),
+      onLevel: (rms) => this.stage.disc.answer(loudness(rms)),
       onMicrophoneLost: () => this.microphoneLost(),
+    });
+    this.microphone = new Microphone({
+      sound: this.sound,
+      onChange: () => this.show(),
+      onPermitted: () => this.notices.hide("mic-denied"),
     });
     this.conversation = this.newConversation();
     this.socket = new Link({
@@ -70,9 +75,9 @@ class App {
       settings: this.settings,
       onChange: () => save(this.settings),
       onLang: () => this.translate(),
-      onTheme: () => this.disc.recolour(),
+      onTheme: () => this.stage.disc.recolour(),
     });
-    this.disc.recolour();
+    this.stage.disc.recolour();
     this.bind();
     this.show();
     this.showTimings();
@@ -88,7 +93,10 @@ class App {
         voicedAt: () => this.sound.voicedAt,
       },
       onChange: () => this.show(),
-      onEntry: (entry, gone) => this.transcriptView.show(entry, gone),
+      onEntry: (entry, gone) => {
+        this.forget();
+        this.transcriptView.show(entry, gone);
+      },
       onTiming: (timing) => this.timed(timing),
       onError: ({ code, message: detail }) => {
         if (!HARMLESS.has(code)) this.notices.show({ code: "failed", detail });
@@ -104,7 +112,7 @@ class App {
   bind() {
     byId("start").addEventListener("click", () => void this.start());
     byId("stop").addEventListener("click", () => void this.stop());
-    byId("mute").addEventListener("click", () => void this.toggleMicrophone());
+    byId("mute").addEventListener("click", () => this.microphone.toggle());
     byId("interrupt").addEventListener("click", () => this.interrupt());
     byId("clear").addEventListener("click", () => this.clear());
     byId("copy").addEventListener("click", () => void this.copy());
@@ -119,11 +127,7 @@ class App {
       });
     }
     listen({
-      onSpace: () => {
-        if (this.microphone === "off") return false;
-        void this.toggleMicrophone();
-        return true;
-      },
+      onSpace: () => this.microphone.toggle(),
       onEscape: () => this.escape(),
       onText: () => this.composer.focus(),
     });
@@ -140,48 +144,30 @@ class App {
   /** Microphone and connection, from a click. */
   async start() {
     this.notices.hide();
-    if (this.link === "open") {
-      await this.record();
-      return;
-    }
-    this.link = "connecting";
+    const anew = this.link === "idle" || this.link === "failed";
+    if (anew) this.link = "connecting";
     this.show();
-    if (!(await this.record())) {
-      if (this.link === "connecting") await this.stop();
+    const outcome = await this.record();
+    if (!anew || outcome === "ended" || this.link !== "connecting") return;
+    if (outcome === "there" || this.waiting) {
+      this.connect();
       return;
     }
-    if (this.link === "connecting") this.connect();
+    this.link = "idle";
+    this.show();
+    await this.sound.end();
   }
 
-  /** @returns {Promise<boolean>} the microphone is on */
   async record() {
-    try {
-      await this.sound.open();
-      await this.sound.record(this.settings.device);
-    } catch (error) {
-      if (!this.sound.recording) this.microphone = "off";
-      this.show();
-      const code = error instanceof AudioFailure ? error.code : "mic-busy";
-      const retry = code.startsWith("mic-");
-      this.notices.show({
-        code,
-        act: retry ? "act_retry" : undefined,
-        onAct: () => {
-          this.notices.hide();
-          void this.start();
-        },
-      });
-      return false;
-    }
     const focused = document.activeElement?.id === "start";
-    if (!this.sound.recording) return false; // it was ended meanwhile
-    if (this.microphone === "off") this.microphone = "on";
-    this.sound.mute(this.microphone === "muted");
-    this.notices.hide("mic-denied", "mic-missing", "mic-busy", "mic-lost");
-    void this.choices.devices();
-    this.show();
-    if (focused) byId("mute").focus(); // what was clicked is gone
-    return true;
+    const outcome = await this.microphone.start(this.settings.device);
+    if (outcome === "there") {
+      this.notices.hide("mic-denied", "mic-missing", "mic-busy", "mic-lost");
+      void this.choices.devices();
+    } else if (outcome === "refused") this.notices.show({ code: this.microphone.obstacle });
+    // what was clicked is gone while the browser asks, and for good once it is there
+    if (focused) byId(this.microphone.there ? "mute" : "start").focus();
+    return outcome;
   }
 
   connect() {
@@ -192,6 +178,7 @@ class App {
 
   opened() {
     this.link = "open";
+    if (!this.choices.loaded) void this.choices.load().then(() => this.configure());
     this.notices.hide("full", "warming", "lost", "unreachable", "engine-failed", "key");
     this.configure();
     for (const { role, text } of this.conversation.transcript.memory(REMEMBERED)) {
@@ -214,11 +201,11 @@ class App {
 
   async changeDevice() {
     save(this.settings);
-    if (this.microphone !== "off") await this.record();
+    if (this.microphone.there) await this.record();
   }
 
   /** @param {import("./link.js").Trouble} trouble */
-  trouble({ code, retryS, detail }) {
+  trouble({ code, retryS, detail, waitingFor }) {
     this.conversation.lost();
     this.link = retryS === null ? "failed" : "waiting";
     if (code === "key" && this.reloadForKey()) return;
@@ -230,7 +217,7 @@ class App {
     this.notices.show({
       code,
       retryS,
-      detail,
+      detail: waitingFor?.join(t("comma")) ?? detail,
       act: reload ? "act_reload" : retryS === null ? "act_retry" : "act_now",
       onAct: reload ? () => location.reload() : now,
     });
@@ -251,7 +238,7 @@ class App {
     this.socket.end();
     this.conversation.lost();
     this.link = "idle";
-    this.microphone = "off";
+    this.microphone.end();
     this.waiting = false;
     this.notices.hide("full", "warming", "lost", "unreachable", "engine-failed");
     const focused = document.activeElement?.id === "stop";
@@ -262,26 +249,14 @@ class App {
 
   /** @param {Int16Array} pcm @param {number} rms */
   hear(pcm, rms) {
-    if (this.microphone !== "on") return;
-    this.disc.microphone(loudness(rms));
+    if (this.microphone.state !== "on") return;
+    this.stage.disc.microphone(loudness(rms));
     if (this.link === "open" && !this.socket.congested) this.socket.send(append(pcm));
   }
 
-  async toggleMicrophone() {
-    if (this.microphone === "off") return;
-    this.microphone = this.microphone === "on" ? "muted" : "on";
-    this.sound.mute(this.microphone === "muted");
-    this.show();
-  }
-
   microphoneLost() {
-    this.microphone = "off";
-    this.notices.show({
-      code: "mic-lost",
-      act: "act_retry",
-      onAct: () => void this.start(),
-    });
-    this.show();
+    this.microphone.end();
+    this.notices.show({ code: "mic-lost" });
   }
 
   interrupt() {
@@ -291,9 +266,9 @@ class App {
   }
 
   escape() {
-    if (this.timingView.isOpen) this.timingView.open(false);
-    else if (this.conversation.answering) this.interrupt();
+    if (this.conversation.answering) this.interrupt();
     else if (this.composer.focused) this.composer.blur();
+    else this.fold();
   }
 
   /** Sends what was typed; without a connection, as soon as there is one. */
@@ -318,27 +293,12 @@ class App {
 
   // --- the page ------------------------------------------------------------------------------------
   show() {
-    const { hearing, thinking, playing, paused } = this.conversation;
-    const { link, microphone } = this;
-    const state = stateOf({ link, microphone, hearing, thinking, playing, paused });
-    const { dataset } = document.body;
-    this.disc.show(state);
-    dataset.state = state;
-    dataset.live = yes(link !== "idle");
-    dataset.microphone = microphone;
-    byId("start-word").textContent = t(link === "idle" ? "start" : "microphone_on");
+    const { hearing, thinking, playing, paused, answering } = this.conversation;
+    const { link } = this;
+    const { state: microphone, obstacle } = this.microphone;
+    const facts = { link, microphone, hearing, thinking, playing, paused };
+    this.stage.show(facts, { obstacle, answering });
     this.awake.want(link === "open");
-    const word = t(`state_${state}`);
-    const status = byId("status");
-    if (status.textContent !== word) status.textContent = word;
-    const silent = state === "speaking" && microphone !== "on";
-    byId("hint").textContent = t(silent ? "hint_speaking_silent" : `hint_${state}`);
-    const mute = byId("mute");
-    const off = microphone !== "on";
-    mute.setAttribute("aria-pressed", String(off));
-    mute.setAttribute("aria-label", t(off ? "unmute" : "mute_label"));
-    byId("mute-word").textContent = t(off ? "unmute" : "mute");
-    /** @type {HTMLButtonElement} */ (byId("interrupt")).disabled = !this.conversation.answering;
   }
 
   /** @param {import("./latency.js").Timing} timing */
@@ -347,17 +307,27 @@ class App {
     this.showTimings();
   }
 
-  /** @param {string} answer @param {boolean} sheet */
-  choose(answer, sheet) {
-    this.chosen = this.chosen === answer && !this.timingView.isSheet ? "" : answer;
-    if (sheet) this.timingView.open(true);
+  /** Shows the waterfall of an answer, or no more. @param {string} answer */
+  choose(answer) {
+    this.chosen = this.chosen === answer ? "" : answer;
+    this.showTimings();
+    if (!this.chosen) return;
+    this.transcriptView.reveal(this.chosen);
+    // on a phone the bar that was pressed is gone
+    if (document.activeElement === document.body) this.transcriptView.focusChip(this.chosen);
+  }
+
+  /** Closes the waterfall. */
+  fold() {
+    if (!this.chosen) return;
+    this.transcriptView.focusChip(this.chosen);
+    this.chosen = "";
     this.showTimings();
   }
 
   showTimings() {
     this.timingView.show(this.conversation.timings, this.chosen);
-    this.transcriptView.press(this.chosen);
-    document.body.dataset.detail = yes(Boolean(this.chosen));
+    this.transcriptView.unfold(this.chosen, this.timingView.waterfall);
   }
 
   translate() {
@@ -369,10 +339,35 @@ class App {
     if (this.link === "open") this.configure();
   }
 
+  /** A new conversation; the one before can be brought back until something is said. */
   clear() {
-    const live = this.link === "open";
     this.conversation.lost();
-    this.conversation = this.newConversation();
+    this.before = this.conversation;
+    this.become(this.newConversation());
+    this.notices.show({ code: "cleared", act: "act_undo", onAct: () => this.undo() });
+    byId("notice-act").focus(); // what was clicked is gone
+  }
+
+  undo() {
+    const { before } = this;
+    if (!before) return;
+    this.conversation.lost();
+    this.forget();
+    this.become(before);
+    for (const entry of before.transcript.entries) this.transcriptView.show(entry, false);
+    for (const timing of before.timings.turns) this.timed(timing);
+  }
+
+  /** What was before cannot be brought back any more. */
+  forget() {
+    this.before = null;
+    this.notices.hide("cleared");
+  }
+
+  /** @param {Conversation} conversation takes the place of the one that is shown */
+  become(conversation) {
+    const live = this.link === "open";
+    this.conversation = conversation;
     this.chosen = "";
     this.transcriptView.clear();
     this.showTimings();

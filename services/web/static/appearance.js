@@ -21,6 +21,10 @@ export function dress({ settings, onChange, onLang, onTheme }) {
     if (settings.theme) root.dataset.theme = settings.theme;
     else delete root.dataset.theme;
     root.dataset.shown = shown();
+    const background = getComputedStyle(root).getPropertyValue("--bg").trim();
+    for (const meta of document.querySelectorAll("meta[name=theme-color]")) {
+      meta.setAttribute("content", background); // of the bars that the browser puts around the page
+    }
     const label = t(shown() === "dark" ? "theme_light" : "theme_dark");
     byId("theme").setAttribute("aria-label", label);
     byId("theme").title = label;

@@ -225,6 +225,22 @@ async function capture(device) {
   }
 }
 
+/**
+ * What the user has said of the microphone so far; where the browser does not tell, it will ask.
+ * @param {() => void} [onChange] they have said something else
+ * @returns {Promise<PermissionState>}
+ */
+export async function permission(onChange) {
+  try {
+    const name = /** @type {PermissionName} */ ("microphone");
+    const status = await navigator.permissions.query({ name });
+    if (onChange) status.onchange = onChange;
+    return status.state;
+  } catch {
+    return "prompt";
+  }
+}
+
 /** Microphones, once one was allowed. @returns {Promise<{id: string, label: string}[]>} */
 export async function microphones() {
   const devices = (await navigator.mediaDevices?.enumerateDevices?.()) ?? [];

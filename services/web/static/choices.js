@@ -60,9 +60,15 @@ export class Choices {
 
   /** Asks the daemon what there is. */
   async load() {
+    this.show();
     const response = await fetch("/talk/about.json").catch(() => null);
     if (response?.ok) this.about = await response.json();
     this.show();
+  }
+
+  /** The daemon has told what there is. */
+  get loaded() {
+    return this.about.voices.length > 0;
   }
 
   show() {
@@ -106,8 +112,10 @@ export class Choices {
  * @param {string} chosen
  */
 function options(select, list, chosen) {
+  select.disabled = !list.length;
+  const shown = list.length ? list : [["", t("loading")]];
   select.replaceChildren(
-    ...list.map(([value, word]) => {
+    ...shown.map(([value, word]) => {
       const option = make("option", "", word);
       option.value = value;
       return option;

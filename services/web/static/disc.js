@@ -18,6 +18,13 @@ const GRAIN = Float32Array.from({ length: RINGS }, (_, ring) => {
   return (0.15 + 0.85 * place) * Math.sin(place * Math.PI * 2.5) ** 2;
 });
 
+/** states in which the rings of an answer are there to be seen */
+const SOUNDING = new Set(["speaking", "paused"]);
+/** states in which there is no conversation: both halves are grey */
+const ASLEEP = new Set(["idle", "blocked", "error"]);
+/** states in which what the microphone hears is sent */
+const HEARS = new Set(["listening", "hearing", "thinking", "speaking", "paused"]);
+
 /** @typedef {{level: number, rings: Float32Array, glow: number}} Half */
 
 /** @returns {Half} */
@@ -32,6 +39,8 @@ export class Disc {
     this._mine = half();
     /** @type {import("./state.js").State} */
     this._state = "idle";
+    /** @type {import("./state.js").Microphone} */
+    this._microphone = "off";
     this._calm = matchMedia("(prefers-reduced-motion: reduce)");
     this._last = 0;
     this._phase = 0;
@@ -50,14 +59,21 @@ export class Disc {
     this._wake();
   }
 
-  /** @param {import("./state.js").State} state */
-  show(state) {
+  /**
+   * @param {import("./state.js").State} state
+   * @param {import("./state.js").Microphone} microphone
+   */
+  show(state, microphone) {
+    // an answer that is over, or cut off, leaves nothing behind
+    if (SOUNDING.has(this._state) && !SOUNDING.has(state)) this._its = half();
     this._state = state;
+    this._microphone = microphone;
     this._wake();
   }
 
   /** Loudness of the answer, 0 to 1. @param {number} level */
   answer(level) {
+    if (this._state !== "speaking") return; // the last of it is told after its end
     this._its.level = Math.max(level, this._its.level);
     this._wake();
   }
@@ -89,7 +105,8 @@ export class Disc {
 
   /** Something is still to be seen moving. */
   _moves() {
-    if (["thinking", "connecting", "reconnecting"].includes(this._state)) return !this._calm.matches;
+    const waits = ["thinking", "asking", "connecting", "reconnecting"].includes(this._state);
+    if (waits) return !this._calm.matches;
     return [this._its, this._mine].some(
       ({ level, rings, glow }) => level > 0.01 || glow > 0.01 || rings.some((ring) => ring > 0.01),
     );
@@ -100,7 +117,7 @@ export class Disc {
     const idle = this._invented();
     const still = this._state === "paused";
     if (!still) this._push(this._its, Math.max(this._its.level, idle.its));
-    this._push(this._mine, this._state === "muted" ? 0 : Math.max(this._mine.level, idle.mine));
+    this._push(this._mine, Math.max(this._mine.level, idle.mine));
   }
 
   /**
@@ -122,6 +139,7 @@ export class Disc {
     const wave = (/** @type {number} */ turn) =>
       this._calm.matches ? 0.3 : 0.34 * Math.max(0, Math.sin(this._phase * 0.3 + turn)) ** 2;
     if (this._state === "thinking") return { its: wave(0), mine: 0 };
+    if (this._state === "asking") return { its: 0, mine: wave(0) };
     if (this._state === "connecting" || this._state === "reconnecting") {
       return { its: wave(0), mine: wave(Math.PI / 2) };
     }
@@ -143,32 +161,40 @@ export class Disc {
     draw.clearRect(0, 0, width, height);
     draw.translate(width / 2, height / 2);
     const radius = (Math.min(width, height) / 2) * 0.94;
-    const off = this._state === "error";
     const { its, mine, away } = /** @type {{its: string, mine: string, away: string}} */ (
       this._colours
     );
+    const asleep = ASLEEP.has(this._state);
     const held = this._state === "paused" ? 0 : between;
-    this._half(this._its, -1, radius, off ? away : its, held);
-    const muted = this._state === "muted";
-    this._half(this._mine, 1, radius, off || muted ? away : mine, between, muted);
+    this._half(this._its, -1, radius, { colour: asleep ? away : its, between: held });
+    const given = this._microphone === "on" || this._microphone === "asking";
+    this._half(this._mine, 1, radius, {
+      colour: given && !asleep ? mine : away,
+      between,
+      open: this._microphone === "on" && HEARS.has(this._state),
+      dashed: this._microphone === "muted",
+    });
   }
 
   /**
    * @param {Half} side
    * @param {1 | -1} down
    * @param {number} radius
-   * @param {string} colour
-   * @param {number} between
-   * @param {boolean} [dashed]
+   * @param {object} look
+   * @param {string} look.colour
+   * @param {number} look.between
+   * @param {boolean} [look.open] it hears, also when all is silent
+   * @param {boolean} [look.dashed]
    */
-  _half(side, down, radius, colour, between, dashed = false) {
+  _half(side, down, radius, { colour, between, open = false, dashed = false }) {
     const draw = this._draw;
     const gap = radius * GAP;
     draw.save();
     draw.translate(0, down * gap);
     const [from, to] = down === 1 ? [0, Math.PI] : [Math.PI, 2 * Math.PI];
     draw.fillStyle = colour;
-    draw.globalAlpha = 0.14 + 0.16 * Math.min(1, side.glow);
+    const glow = Math.min(1, side.glow);
+    draw.globalAlpha = open ? 0.34 + 0.14 * glow : 0.12 + 0.2 * glow;
     draw.beginPath();
     draw.arc(0, 0, radius - gap, from, to);
     draw.closePath();
@@ -186,7 +212,7 @@ export class Disc {
       if (place > space - pitch * 0.35) continue;
       const age = 1 - (ring / RINGS) * 0.5;
       const rest = GRAIN[ring];
-      draw.globalAlpha = Math.min(1, 0.24 + 0.5 * rest + 0.76 * level * age);
+      draw.globalAlpha = Math.min(1, (open ? 0.4 : 0.24) + 0.5 * rest + 0.76 * level * age);
       draw.lineWidth = pitch * Math.min(0.86, 0.14 + 0.4 * rest + 0.7 * level * age);
       draw.beginPath();
       draw.arc(0, 0, radius * CORE + place, from, to);

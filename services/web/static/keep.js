@@ -8,7 +8,8 @@ import { bars, v2v } from "./latency.js";
 
 /** @param {Conversation} conversation @returns {string} Markdown */
 export function asText({ transcript, timings }) {
-  const { p50, p95, count } = timings.summary();
+  const { p50, tail, count } = timings.summary();
+  const colon = t("colon");
   const lines = transcript.entries
     .filter((entry) => entry.text.trim() || entry.cut)
     .map((entry) => {
@@ -16,10 +17,15 @@ export function asText({ transcript, timings }) {
       const timing = entry.answer ? timings.of(entry.answer) : undefined;
       const ms = timing ? v2v(timing) : null;
       const cut = entry.cut ? ` ~~${entry.cut.trim()}~~` : "";
-      return `**${who}**${ms === null ? "" : ` (${duration(ms)})`}: ${entry.text.trim()}${cut}`;
+      const took = ms === null ? "" : ` (${duration(ms)})`;
+      return `**${who}**${took}${colon}${entry.text.trim()}${cut}`;
     });
-  const sum = count ? `\n\np50 ${duration(p50)}, p95 ${duration(p95)} (${count})` : "";
-  return `${lines.join("\n\n")}${sum}\n`;
+  const figures = [
+    `${t("p50")} ${duration(p50)}`,
+    `${t(tail.name)} ${duration(tail.ms)}`,
+    t(count === 1 ? "turns_1" : "turns", { n: count }),
+  ].join(t("comma"));
+  return `${lines.join("\n\n")}${count ? `\n\n${t("timing")}${colon}${figures}` : ""}\n`;
 }
 
 /** @param {Conversation} conversation @param {Record<string, unknown>} more @returns {string} JSON */

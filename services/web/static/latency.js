@@ -22,9 +22,10 @@ export const PARTS = [
 ];
 /** the rest of v2v */
 const OUTSIDE = "outside";
-/** all of it, while the daemon has told no parts */
+/** all of it, while the daemon has told no parts yet */
 const WHOLE = "whole";
-/** who works in a part: colours of the chart */
+/** who works in a part: the colours of the chart, in their order */
+export const GROUPS = ["ear", "mind", "voice", "outside"];
 export const GROUP = {
   frame_in: "outside",
   vad_lag: "ear",
@@ -37,7 +38,7 @@ export const GROUP = {
   leading_silence: "voice",
   frame_out: "outside",
   outside: "outside",
-  whole: "outside",
+  whole: "pending",
 };
 
 /**
@@ -86,6 +87,30 @@ export function bars(timing) {
 }
 
 /**
+ * How long each group works, in the order of the chart.
+ * @param {Timing} timing
+ * @returns {{group: string, ms: number}[]} those that work at all
+ */
+export function sums(timing) {
+  const all = bars(timing);
+  return GROUPS.map((group) => ({
+    group,
+    ms: all.reduce((sum, bar) => sum + (bar.group === group ? bar.ms : 0), 0),
+  })).filter(({ ms }) => ms >= 0.5);
+}
+
+/**
+ * Round numbers for a scale from 0 to `span`: two to five steps of 1, 2 or 5 times a power of ten.
+ * @param {number} span more than 0
+ * @returns {number[]} from 0 on
+ */
+export function ticks(span) {
+  const power = 10 ** Math.floor(Math.log10(span / 2));
+  const step = power * (span / power >= 10 ? 5 : span / power >= 5 ? 2 : 1);
+  return Array.from({ length: Math.floor(span / step) + 1 }, (_, at) => at * step);
+}
+
+/**
  * Interpolates between the neighbours, as numpy does.
  * @param {number[]} values
  * @param {number} percent
@@ -99,6 +124,9 @@ export function percentile(values, percent) {
   const high = Math.min(low + 1, sorted.length - 1);
   return sorted[low] + (sorted[high] - sorted[low]) * (place - low);
 }
+
+/** with fewer turns the 95th percentile is little else than the slowest */
+const TAIL_TURNS = 20;
 
 /** The turns of a conversation. */
 export class Timings {
@@ -159,6 +187,14 @@ export class Timings {
     const measured = this.turns.filter((turn) => v2v(turn) !== null);
     const spoken = measured.filter((turn) => !turn.typed);
     const values = (spoken.length ? spoken : measured).map((turn) => Number(v2v(turn)));
-    return { p50: percentile(values, 50), p95: percentile(values, 95), count: values.length };
+    const count = values.length;
+    const slow = count < TAIL_TURNS ? "slowest" : "p95";
+    return {
+      p50: percentile(values, 50),
+      p95: percentile(values, 95),
+      /** what is said of the slow ones: its name, and its value */
+      tail: { name: slow, ms: percentile(values, slow === "p95" ? 95 : 100) },
+      count,
+    };
   }
 }

@@ -17,6 +17,7 @@ const CONGESTED = 160_000;
  * @property {"lost" | "full" | "warming" | "engine-failed" | "key" | "unreachable"} code
  * @property {number | null} retryS seconds until the next try; null: it is not tried again
  * @property {string} [detail]
+ * @property {string[]} [waitingFor] engines that are not warm yet
  */
 
 export class Link {
@@ -118,7 +119,7 @@ export class Link {
     const retryS = Math.max(asked || 0, this._backoff.next());
     if (status.state === "full") return { code: "full", retryS };
     if (status.state === "warming") {
-      return { code: "warming", retryS, detail: (status.waiting_for ?? []).join(", ") };
+      return { code: "warming", retryS, waitingFor: status.waiting_for ?? [] };
     }
     if (status.state === "failed") {
       return { code: "engine-failed", retryS: null, detail: status.error ?? "" };

@@ -2,10 +2,13 @@
 /** The bar that says what is wrong, what mends it, and when it is tried again. */
 
 import { t } from "./i18n.js";
-import { byId } from "./page.js";
+import { byId, put } from "./page.js";
 
-/** these mend themselves with time */
-const WAITING = new Set(["full", "warming", "lost", "unreachable"]);
+/** these mend themselves with time, and these are no trouble: all others are alarms */
+const KINDS = new Map([
+  ...["full", "warming", "lost", "unreachable"].map((code) => /** @type {const} */ ([code, "wait"])),
+  /** @type {const} */ (["cleared", "done"]),
+]);
 
 /**
  * @typedef {object} Notice
@@ -35,7 +38,7 @@ export class Notices {
     this._shown = notice;
     this._due = performance.now() + (notice.retryS ?? 0) * 1000;
     this._bar.dataset.code = notice.code;
-    this._bar.dataset.kind = WAITING.has(notice.code) ? "wait" : "alarm";
+    this._bar.dataset.kind = KINDS.get(notice.code) ?? "alarm";
     this._act.hidden = !notice.act;
     this.translate();
     this._bar.hidden = false;
@@ -62,10 +65,4 @@ export class Notices {
     put("notice-mend", mend);
     if (notice.act) put("notice-act", t(notice.act));
   }
-}
-
-/** @param {string} id @param {string} text written only when it differs, for screen readers */
-function put(id, text) {
-  const element = byId(id);
-  if (element.textContent !== text) element.textContent = text;
 }

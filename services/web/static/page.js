@@ -26,5 +26,11 @@ export function make(name, className = "", text = "") {
   return element;
 }
 
+/** @param {string} id @param {string} text written only when it differs, for screen readers */
+export function put(id, text) {
+  const element = byId(id);
+  if (element.textContent !== text) element.textContent = text;
+}
+
 /** @param {boolean} value */
 export const yes = (value) => (value ? "yes" : "no");

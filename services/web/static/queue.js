@@ -9,9 +9,11 @@ import { Resampler } from "./resampler.js";
 
 /** samples per second of what comes in */
 const RATE = 24000;
-/** audio that has to be there before an answer starts, seconds; the daemon sends 0.2 s ahead */
-const START_S = 0.04;
-/** the same after it ran dry */
+/** audio in hand with which an answer starts, seconds: the daemon sends 0.2 s of it at once */
+const START_S = 0.1;
+/** with less than that it starts so long after its first sample came: short and slow ones wait no more */
+const START_WAIT_S = 0.04;
+/** audio in hand with which it goes on after it ran dry or was paused, seconds */
 const RESTART_S = 0.08;
 /** a cut is faded over so many samples: too short to hear, long enough not to click */
 const FADE = 128;
@@ -26,6 +28,7 @@ const FADE = 128;
  * @property {number} buffered samples that wait
  * @property {number} played samples that were played, at the output's rate
  * @property {boolean} running
+ * @property {number | null} came when its first sample was there to be played, seconds
  * @property {boolean} dry it ran out of samples, and has not started again
  * @property {boolean} closed no more will come
  * @property {boolean} heard the first sound was told
@@ -141,6 +144,7 @@ export class PlayQueue {
       buffered: 0,
       played: 0,
       running: false,
+      came: null,
       dry: false,
       closed: false,
       heard: false,
@@ -157,12 +161,22 @@ export class PlayQueue {
    * @returns {boolean} it runs
    */
   _start(answer, time) {
-    const need = (answer.played ? RESTART_S : START_S) * this._rate;
-    if (!answer.buffered || (answer.buffered < need && !answer.closed)) return false;
+    if (!answer.buffered || !(answer.closed || this._enough(answer, time))) return false;
     answer.running = true;
     answer.anchor = answer.played;
     answer.anchorAt = time;
     return true;
+  }
+
+  /**
+   * @param {Answer} answer
+   * @param {number} time
+   * @returns {boolean} there is enough in hand, or it was waited for
+   */
+  _enough(answer, time) {
+    if (answer.played) return answer.buffered >= RESTART_S * this._rate;
+    answer.came ??= time;
+    return answer.buffered >= START_S * this._rate || time - answer.came >= START_WAIT_S;
   }
 
   /**

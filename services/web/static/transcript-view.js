@@ -7,6 +7,9 @@ import { byId, make, yes } from "./page.js";
 /** nearer to the end than this, the reader follows, pixels */
 const NEAR = 64;
 
+/** a text with a character of Chinese is read as Chinese, whatever the page's language */
+const HANZI = /\p{Script=Han}/u;
+
 /** @typedef {import("./transcript.js").Entry} Entry */
 
 export class TranscriptView {
@@ -34,6 +37,7 @@ export class TranscriptView {
     if (gone) {
       row?.remove();
       this._known.delete(entry.id);
+      this._times();
     } else {
       if (!row) {
         row = this._add(entry);
@@ -56,7 +60,8 @@ export class TranscriptView {
       chip = make("button", "chip");
       chip.type = "button";
       chip.dataset.testid = "chip";
-      chip.setAttribute("aria-pressed", "false");
+      chip.setAttribute("aria-expanded", "false");
+      chip.setAttribute("aria-controls", "waterfall");
       chip.addEventListener("click", () => this._onChip(answer));
       meta.append(chip);
     }
@@ -66,12 +71,35 @@ export class TranscriptView {
     this._follow();
   }
 
-  /** @param {string} answer whose chip is pressed; empty: none */
-  press(answer) {
-    for (const chip of this._rows.querySelectorAll(".chip")) {
-      const row = /** @type {HTMLElement | null} */ (chip.closest(".row"));
-      chip.setAttribute("aria-pressed", String(Boolean(answer) && row?.dataset.answer === answer));
+  /**
+   * Shows the details of an answer below it.
+   * @param {string} answer empty: of none
+   * @param {HTMLElement} details
+   */
+  unfold(answer, details) {
+    let shown = false;
+    for (const row of this._known.values()) {
+      const chosen = Boolean(answer) && row.dataset.answer === answer;
+      row.querySelector(".chip")?.setAttribute("aria-expanded", String(chosen));
+      if (chosen && details.parentElement !== row) row.append(details);
+      shown ||= chosen;
     }
+    if (!shown) details.remove();
+    this._follow();
+  }
+
+  /** @param {string} answer that the reader has asked for */
+  reveal(answer) {
+    const row = this._rows.querySelector(`[data-answer="${CSS.escape(answer)}"]`);
+    // all of it, and if there is no room for that, what its details begin with
+    row?.scrollIntoView({ block: "nearest" });
+    row?.querySelector(".chip")?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** @param {string} answer whose chip gets the focus */
+  focusChip(answer) {
+    const chip = this._rows.querySelector(`[data-answer="${CSS.escape(answer)}"] .chip`);
+    if (chip instanceof HTMLElement) chip.focus({ preventScroll: true });
   }
 
   /** In another language. @param {Entry[]} entries */
@@ -80,6 +108,7 @@ export class TranscriptView {
       const row = this._known.get(entry.id);
       if (row) this._write(row, entry, false);
     }
+    this._times();
   }
 
   clear() {
@@ -98,10 +127,13 @@ export class TranscriptView {
     const who = make("span", "unseen");
     const text = make("div", "text");
     const meta = make("div", "meta");
-    meta.append(make("time"));
+    const time = make("time");
+    time.dateTime = entry.at.toISOString();
+    meta.append(time);
     row.append(who, meta, text);
     this._rows.append(row);
     this._known.set(entry.id, row);
+    this._times();
     return row;
   }
 
@@ -113,23 +145,33 @@ export class TranscriptView {
   _write(row, entry, aloud = true) {
     const was = row.dataset.state;
     row.dataset.state = entry.state;
-    const [who, meta, text] = row.children;
+    const [who, , text] = row.children;
     const name = t(entry.role === "user" ? "you" : "assistant");
-    who.textContent = `${name}: `;
+    who.textContent = `${name}${t("colon")}`;
     const failed = entry.state === "failed";
     text.replaceChildren(failed ? t("not_understood") : entry.text);
+    const said = failed ? "" : entry.text + entry.cut;
+    if (said) text.setAttribute("lang", HANZI.test(said) ? "zh-CN" : "en");
+    else text.removeAttribute("lang");
     if (entry.state === "partial" && !entry.text) text.append(make("span", "dots"));
     if (entry.cut) {
       text.append(make("span", "unseen", t("cut_label")), make("del", "", entry.cut));
     }
-    const time = /** @type {HTMLTimeElement} */ (meta.querySelector("time"));
-    time.dateTime = entry.at.toISOString();
-    time.textContent = entry.at.toLocaleTimeString(lang() === "zh" ? "zh-CN" : "en-GB", {
-      hour: "2-digit",
-      minute: "2-digit",
-    });
     if (aloud && entry.state !== "partial" && was !== entry.state) {
-      this._announcer.textContent = `${name}: ${entry.text}`;
+      this._announcer.textContent = `${name}${t("colon")}${entry.text}`;
+    }
+  }
+
+  /** Writes when each row began, unless the one before has said the same. */
+  _times() {
+    let last = "";
+    for (const time of this._rows.querySelectorAll("time")) {
+      time.textContent = new Date(time.dateTime).toLocaleTimeString(
+        lang() === "zh" ? "zh-CN" : "en-GB",
+        { hour: "2-digit", minute: "2-digit" },
+      );
+      time.hidden = time.textContent === last;
+      last = time.textContent;
     }
   }
 

@@ -129,10 +129,10 @@ def test_a_running_daemon_is_used(
     monkeypatch.setattr(daemons, "state_of", lambda _: next(left))
     monkeypatch.setattr(daemons, "address_of", lambda *_: running)
     monkeypatch.setattr(daemons, "_ASK_EVERY_S", 0)
-    code, out, _ = run("talk", "--wav", wav)
+    code, out, err = run("talk", "--wav", wav)
     assert code == 0
     assert "duplexd 好的。" in out
-    assert ("waiting for the daemon" in out) == ("warming" in states)
+    assert err == ("waiting for the daemon to warm up\n" if "warming" in states else "")
 
 
 def test_without_a_daemon_one_is_started(
@@ -289,6 +289,9 @@ def test_texts_are_said_in_the_embedded_voice(
         ("你在哪里？", "two"),
     ]
     assert len(one_object(out)["turns"]) == 3
+    code, out, err = run("talk", "--url", running, "--say", "好", "--say-voice", "two")
+    assert (code, err.splitlines()[0]) == (0, "loading the voice that says it")
+    assert "loading" not in out
     code, out, err = run("talk", "--url", running, "--say", "好", "--say-voice", "x", "--json")
     assert code == 2
     assert one_object(out)["error"]["code"] == "bad_request"
@@ -315,7 +318,7 @@ def test_wrong_usage(run: Run, options: list[str], said: str) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "error", "message"),
     [
-        (["--wav", "gone.wav"], 1, "bad_audio", "Cannot read gone.wav"),
+        (["--wav", "gone.wav"], 1, "bad_audio", "Cannot read gone.wav: No such file"),
         (["--say-file", "gone.txt"], 2, "bad_request", "Cannot read gone.txt"),
         (["--wav", "x.wav", "--out", "talk"], 2, "bad_request", "unknown format"),
         (["--wav", "x.wav", "--engines", "scripted:x=1"], 2, "config", "names no engine"),

@@ -1,0 +1,80 @@
+// @ts-check
+/** The user's microphone as the page has it: off, asked for, refused, on or muted. */
+
+import { AudioFailure, permission } from "./audio.js";
+
+export class Microphone {
+  /**
+   * @param {object} options
+   * @param {import("./audio.js").Sound} options.sound
+   * @param {() => void} options.onChange
+   * @param {() => void} options.onPermitted it was blocked, and may be tried again
+   */
+  constructor({ sound, onChange, onPermitted }) {
+    this._sound = sound;
+    this._onChange = onChange;
+    this._onPermitted = onPermitted;
+    /** @type {import("./state.js").Microphone} */
+    this.state = "off";
+    /** code of why there is none; it stays when the microphone comes */
+    this.obstacle = "";
+    /** counts the starts: one that was ended meanwhile has nothing to say */
+    this._attempt = 0;
+  }
+
+  /** It is there, muted or not. */
+  get there() {
+    return this.state === "on" || this.state === "muted";
+  }
+
+  /**
+   * From a click; a microphone that is there already is exchanged.
+   * @param {string} device its id; empty is the system's choice
+   * @returns {Promise<"there" | "refused" | "ended">}
+   */
+  async start(device) {
+    const attempt = ++this._attempt;
+    try {
+      await this._sound.open();
+      const said = this.there ? "granted" : await permission(() => void this._permitted());
+      if (this._attempt !== attempt) return "ended";
+      if (said === "prompt") this._become("asking");
+      await this._sound.record(device);
+    } catch (error) {
+      if (this._attempt !== attempt) return "ended";
+      this.obstacle = error instanceof AudioFailure ? error.code : "mic-busy";
+      this._become(this._sound.recording ? this.state : "blocked");
+      return "refused";
+    }
+    if (this._attempt !== attempt || !this._sound.recording) return "ended";
+    this._become(this.state === "muted" ? "muted" : "on");
+    return "there";
+  }
+
+  /** Mutes it, or no more. @returns {boolean} it is there */
+  toggle() {
+    if (!this.there) return false;
+    this._become(this.state === "on" ? "muted" : "on");
+    return true;
+  }
+
+  /** It is gone. */
+  end() {
+    this._attempt += 1;
+    this._become("off");
+  }
+
+  /** @param {import("./state.js").Microphone} state */
+  _become(state) {
+    this.state = state;
+    this._sound.mute(state === "muted");
+    this._onChange();
+  }
+
+  /** The user has changed what they said of it. */
+  async _permitted() {
+    if (this.state !== "blocked" || (await permission()) === "denied") return;
+    this._become("off");
+    this._onPermitted();
+  }
+}
