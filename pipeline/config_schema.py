@@ -234,8 +234,8 @@ class LocalLlm(Section):
     )
     tools: bool = Field(
         default=False,
-        description="Offer it a client's tools. Models of this size misuse them: without, it answers "
-        "in words, and a call that a client demands fails.",
+        description="Offer it a client's tools, which models of this size misuse. If not, it "
+        "answers in words, and a call that a client demands fails.",
     )
 
 

@@ -152,17 +152,18 @@ def _model(config: Config, name: str, fact: ModelFact, facts: Facts) -> Check:
         case "corrupt" | "missing":
             fetched = config.models.auto_fetch and not config.models.offline
             later = "; `run.py serve` fetches it" if fetched else ""
-            fix = f"Run `run.py models fetch {name}{facts.fetch_options}`"
-            if config.models.offline:
+            command = f"`run.py models fetch {name}{facts.fetch_options}`"
+            fix = f"Run {command}."
+            if config.models.offline:  # the command would not be allowed either
                 fix = (
-                    f"Set models.offline to false and r{fix[1:]}, or copy the folder {name} from "
-                    f"another machine to {facts.models_root}: docs/models.md"
+                    f"Set models.offline to false and run {command}, or copy the folder {name} "
+                    f"from another machine to {facts.models_root}: docs/models.md."
                 )
             return Check(
                 name=title,
                 status="warn" if fetched else "fail",
                 detail=f"{fact.status}, {size}{later}",
-                fix=f"{fix}.",
+                fix=fix,
             )
 
 

@@ -75,7 +75,7 @@ class ApiError(Exception):
 
 
 def install_errors(app: Starlette) -> None:
-    """Lets an application answer in this shape where it has no such route, or none of the method."""
+    """Lets an application answer in this shape where it has no such route or method."""
     app.add_exception_handler(HTTPException, _not_served)
 
 

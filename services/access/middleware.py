@@ -188,8 +188,8 @@ class AccessMiddleware:
 
     def _refused(self, refusal: Refusal, scope: Scope, headers: Headers) -> Response:
         """What the client is told: a person at a browser is asked for the key."""
-        page = isinstance(refusal, NoKey) and _is(scope, "GET", "/")
-        if page and "text/html" in headers.get("accept", ""):
+        asks = scope["type"] == "http" and scope["method"] == "GET"
+        if isinstance(refusal, NoKey) and asks and "text/html" in headers.get("accept", ""):
             response: Response = HTMLResponse(
                 self._key_page(), refusal.status, headers=refusal.headers
             )

@@ -40,13 +40,14 @@ class TextCalls:
     """Takes calls out of an answer's text: those that it begins with, as models write them.
 
     Attributes:
-        over: a call was read, and something else follows. It belongs to no answer: a model that
-            was forced to call goes on without end.
+        over: a call was read, and something else follows, or the same once more. It belongs to no
+            answer: a small model that has called goes on without end.
     """
 
     def __init__(self) -> None:
         self._held = ""
         self._count = 0
+        self._last: dict[str, Any] | None = None
         self._plain = False
         self.over = False
 
@@ -61,11 +62,11 @@ class TextCalls:
         self._held += text
         calls: list[dict[str, Any]] = []
         while (read := _read(self._held)) is not None:
-            if read.call is None:
+            if read.call is None or read.call == self._last:
                 self._plain, self.over = True, self._count > 0
                 return self.finish(), calls
             calls.append({"index": self._count, "function": read.call})
-            self._count, self._held = self._count + 1, read.rest
+            self._count, self._held, self._last = self._count + 1, read.rest, read.call
         return "", calls
 
     def finish(self) -> str:
@@ -89,6 +90,8 @@ def _read(text: str) -> _Read | None:
         return None
     if not rest.startswith("{") or (len(rest) >= _HEAD_CHARS and not _HEAD.match(rest)):
         return _Read()
+    if "}" not in rest:
+        return None
     try:
         value, end = json.JSONDecoder().raw_decode(rest)
     except ValueError:

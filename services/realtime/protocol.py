@@ -98,8 +98,9 @@ class RealtimeCore:
 
     def updated(self, update: Update) -> list[str]:
         """The conversation accepted an update."""
+        taken_over = self._session.turns and not update.session.turns
         self._session = update.session
-        stopped = [] if self._session.turns else self._turns.silenced(self._clock.ms)
+        stopped = self._turns.silenced(self._clock.ms) if taken_over else []
         return [*stopped, self._wire.event("session.updated", session=self._session.wire())]
 
     def not_updated(self, update: Update, error: DuplexdError) -> Refuse:
@@ -124,7 +125,7 @@ class RealtimeCore:
                 return self._commit()
             case wire_events.AudioClear():
                 self._unheard = True
-                stopped = [Send(event) for event in self._turns.silenced(self._clock.ms)]
+                stopped = [Send(event) for event in self._turns.cleared(self._clock.ms)]
                 return [Clear(), *stopped, Send(self._wire.event("input_audio_buffer.cleared"))]
             case wire_events.SessionUpdate():
                 session = self._session.patched(event.session)
@@ -153,6 +154,7 @@ class RealtimeCore:
         if self._unheard:
             raise Refused("There is no audio to commit", reason="input_audio_buffer_commit_empty")
         self._unheard = True
+        self._turns.committed(self._clock.ms)
         return [Commit()]
 
     def _delete(self, item_id: str) -> list[Action]:

@@ -93,7 +93,8 @@ def unsupported_types(*refused: str, prefix: str | None = None) -> BeforeValidat
         fields = as_object(value)
         kind = fields.get("type") if fields is not None else None
         if isinstance(kind, str) and (kind in refused or (prefix and kind.startswith(prefix))):
-            raise PydanticCustomError(_NOT_SUPPORTED, "type '{kind}'", {"kind": kind[:100]})
+            context = {"kind": kind[:100], "mend": _OTHER_WAYS.get(kind, "")}
+            raise PydanticCustomError(_NOT_SUPPORTED, "type '{kind}'", context)
         return value
 
     return BeforeValidator(check)
@@ -118,6 +119,25 @@ def _voice_name(value: Any) -> Any:
 Voice = Annotated[Name, BeforeValidator(_voice_name)]
 
 _NOT_SUPPORTED = "part_not_supported"
+#: what to do instead of sending a kind of object that is not supported
+_SPEAK = "Send audio by input_audio_buffer.append, and commit it if there is no turn detection"
+_OTHER_WAYS = {"input_audio": _SPEAK, "audio": _SPEAK}
+#: fields of the protocol's beta, and where they are now
+_MOVED = {
+    "session.input_audio_format": "session.audio.input.format",
+    "session.input_audio_noise_reduction": "session.audio.input.noise_reduction",
+    "session.input_audio_transcription": "session.audio.input.transcription",
+    "session.max_response_output_tokens": "session.max_output_tokens",
+    "session.modalities": "session.output_modalities",
+    "session.output_audio_format": "session.audio.output.format",
+    "session.speed": "session.audio.output.speed",
+    "session.turn_detection": "session.audio.input.turn_detection",
+    "session.voice": "session.audio.output.voice",
+    "response.max_response_output_tokens": "response.max_output_tokens",
+    "response.modalities": "response.output_modalities",
+    "response.output_audio_format": "response.audio.output.format",
+    "response.voice": "response.audio.output.voice",
+}
 #: values of `type` that pydantic puts into the path of a field at fault; no field is called so, but
 #: for those of a session, which come second
 _TAGS = frozenset(
@@ -139,7 +159,7 @@ _SESSION_TAGS = ("realtime", "transcription")
 
 def refusal(error: ValidationError) -> Refused:
     """The first fault that pydantic found, in the protocol's words."""
-    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    fault = error.errors(include_url=False, include_input=False)[0]
     kind, message = fault["type"], fault["msg"]
     path = _untagged(fault["loc"])
     if kind in ("union_tag_invalid", "union_tag_not_found"):
@@ -152,13 +172,18 @@ def refusal(error: ValidationError) -> Refused:
             param=param,
         )
     if kind == "extra_forbidden":
+        moved = _MOVED.get(param)
         return Refused(
-            f"Unknown parameter: '{param[:200]}'", reason="unknown_parameter", param=param[:200]
+            f"Unknown parameter: '{param[:200]}'",
+            reason="unknown_parameter",
+            param=param[:200],
+            mend=f"It is '{moved}' now" if moved else "",
         )
     if kind == "none_required":
         return not_supported(f"'{param}'", param=param)
     if kind == _NOT_SUPPORTED:
-        return not_supported(f"'{param}' of {message}", param=f"{param}.type")
+        mend = fault.get("ctx", {}).get("mend", "")
+        return not_supported(f"'{param}' of {message}", param=f"{param}.type", mend=mend)
     reason = "invalid_type" if kind.endswith("_type") else "invalid_value"
     return Refused(
         f"Invalid value for '{param}': {message[:300]}", reason=reason, param=param[:200]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,11 @@ from services.items import turn_ref
 from services.realtime.items import Item, Items, message
 from services.realtime.wire import Wire
 from tts_engine.errors import DuplexdError, EngineFailed
+
+#: most commits whose turns have not ended
+_MAX_COMMITS = 256
+#: the end of a turn is that of a window of the detector's, milliseconds later than its commit
+_WINDOW_MS = 100
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +48,11 @@ class UserTurns:
     items: Items
     _open: _Turn | None = field(default=None, init=False)
     _awaited: _Turn | None = field(default=None, init=False)
+    # where the audio begins that the client may commit; beginning and end of what it committed
+    _since_ms: int = field(default=0, init=False)
+    _commits: deque[tuple[int, int]] = field(
+        default_factory=lambda: deque[tuple[int, int]](maxlen=_MAX_COMMITS), init=False
+    )
 
     def opened(self, at_ms: int, *, announce: bool, transcribe: bool) -> list[str]:
         """See Sink.turn_opened.
@@ -59,12 +70,20 @@ class UserTurns:
             )
         ]
 
+    def committed(self, at_ms: int) -> None:
+        """The client has committed what it sent; its turn is about to end."""
+        self._commits.append((self._since_ms, at_ms))
+        self._since_ms = at_ms
+
     def ended(self, at_ms: int, *, transcribe: bool) -> list[str]:
         """See Sink.turn_ended."""
-        turn = self._open or self._turn(at_ms, transcribe)
+        start_ms = end_ms = at_ms
+        while self._commits and self._commits[0][1] < at_ms + _WINDOW_MS:
+            start_ms, end_ms = self._commits.popleft()
+        turn = self._open or self._turn(start_ms, transcribe)
         lost = self.failed(EngineFailed("The turn was not transcribed"))
         self._open, self._awaited = None, turn
-        turn.end_ms = at_ms
+        turn.end_ms = end_ms
         return [*lost, *self._stopped(turn, at_ms), *self._committed(turn.item, None)]
 
     def idle(self, since_ms: int, at_ms: int) -> list[str]:
@@ -84,7 +103,15 @@ class UserTurns:
         """Nothing will tell of the end of the open turn: the client took detection over, or
         cleared the buffer. If it becomes an item after all, the item has the id that was announced.
         """
+        self._since_ms = at_ms
         return self._stopped(self._open, at_ms) if self._open else []
+
+    def cleared(self, at_ms: int) -> list[str]:
+        """The client cleared the buffer: what it commits next begins here."""
+        stopped = self.silenced(at_ms)
+        if self._open is not None:
+            self._open.start_ms = at_ms
+        return stopped
 
     def partial(self, text: str) -> list[str]:
         """See Sink.partial.

@@ -177,6 +177,11 @@ _SCRIPT = """
         }
       );
     });
+    if (/[?&]key=/.test(location.search)) {
+      // a link with a key that does not hold brought us here; it is not to stay in the address
+      history.replaceState(null, "", location.pathname);
+      say(words.wrong, true);
+    }
     field.focus();
   }
   document.addEventListener("DOMContentLoaded", begin);

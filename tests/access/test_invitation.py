@@ -35,12 +35,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Standard output is one, though it is caught."""
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-
-
-@pytest.fixture
 def warnings() -> Iterator[list[str]]:
     lines: list[str] = []
     sink = logger.add(lambda line: lines.append(str(line)), level="WARNING", format="{message}")
@@ -55,8 +49,13 @@ def config(*sets: str) -> Config:
 BEYOND = config("server.host=0.0.0.0")
 
 
-@pytest.mark.usefixtures("terminal")
-def test_the_first_key(capsys: pytest.CaptureFixture[str], warnings: list[str], home: Path):
+def test_the_first_key(
+    capsys: pytest.CaptureFixture[str],
+    warnings: list[str],
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     invite(BEYOND, PAGES, None)
     out, err = capsys.readouterr()
     [key] = {*re.findall(r"dx-[\w-]{32}", out)}

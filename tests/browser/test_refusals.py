@@ -10,7 +10,7 @@ from selenium.webdriver.common.keys import Keys
 from websockets.sync.client import connect
 
 from tests.browser.chromium import chromium
-from tests.browser.page import Page
+from tests.browser.page import Page, has_hanzi
 from tests.browser.sound import write_microphone
 from tests.daemon.process import DaemonProcess
 
@@ -79,6 +79,14 @@ def test_a_wrong_key_is_told_and_the_right_one_lets_in(page: Page, tmp_path: Pat
         field = page.until(lambda: page.find("#key"), "a field for the key")
         field.send_keys("this-is-another-key", Keys.ENTER)
         assert "wrong" in page.until(lambda: page.find("#said").text, "word of the wrong key")
+        assert field.get_attribute("aria-invalid") == "true"
+        assert field.get_attribute("type") == "password"
+        page.find("#show").click()
+        assert field.get_attribute("type") == "text"
+        page.find("#lang").click()
+        assert has_hanzi(page.find("#title").text)
+        page.find("#lang").click()
+        assert not has_hanzi(page.find("#title").text)
         field.clear()
         field.send_keys(KEY, Keys.ENTER)
         page.press("start")

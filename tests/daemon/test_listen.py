@@ -122,9 +122,9 @@ async def test_it_opens_to_the_network_with_one_command(tmp_path: Path):
     async with serving(**beyond, output=printed) as daemon:
         await asyncio.to_thread(daemon.line, r" ready: point a Realtime client at wss://\S+")
         shown = printed.read_text()
-        [key] = {*re.findall(r"key=(dx-[\w-]{32})", shown)}
+        [key] = re.findall(r"API key, shown only now: (dx-[\w-]{32})\n", shown)
         [authority] = re.findall(r"authority of this machine's own: (\S+)", shown)
-        addresses = re.findall(r"https://(\S+)/\?key=", shown)
+        addresses = re.findall(r"https://(\S+)/\n", shown)
         assert addresses
         trusting = ssl.create_default_context(cafile=authority)
         for address in (*addresses, f"localhost:{daemon.port}"):

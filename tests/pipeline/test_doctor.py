@@ -160,7 +160,7 @@ def test_models(status: Any, overrides: list[str], verdict: str, said: str) -> N
     check = find("model kokoro", facts, *overrides)
     assert check.status == verdict
     assert said in check.detail
-    assert ("un.py models fetch kokoro" in check.fix) == (verdict != "ok")
+    assert ("run.py models fetch kokoro" in check.fix) == (verdict != "ok")
     offline = "models.offline=true" in overrides
     assert ("Set models.offline to false" in check.fix) == offline
     assert ("copy the folder kokoro from another machine to /m" in check.fix) == offline

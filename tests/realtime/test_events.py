@@ -18,6 +18,7 @@ from services.realtime.messages import MAX_MESSAGE
 from services.realtime.protocol import RealtimeCore
 from services.realtime.session import Session
 from tests.realtime.fakes import check
+from tests.realtime.wired import Wired
 from tts_engine.errors import BadAudio, BadRequest
 
 AUDIO = {"type": "input_audio_buffer.append", "audio": "AAAA" * 4}
@@ -352,3 +353,34 @@ def test_no_input_makes_the_core_raise(given_messages: list[str]):
 @given(st.binary(max_size=200))
 def test_no_bytes_make_the_core_raise(data: bytes):
     assert core().receive(data.decode("utf-8", "surrogateescape"))
+
+
+@pytest.mark.parametrize(
+    ("event", "hint"),
+    [
+        (
+            {"type": "session.update", "session": {"type": "realtime", "voice": "alloy"}},
+            "It is 'session.audio.output.voice' now",
+        ),
+        (
+            {"type": "response.create", "response": {"modalities": ["text"]}},
+            "It is 'response.output_modalities' now",
+        ),
+        (
+            {
+                "type": "conversation.item.create",
+                "item": {
+                    "type": "message",
+                    "role": "user",
+                    "content": [{"type": "input_audio", "audio": "AAAA"}],
+                },
+            },
+            "input_audio_buffer.append",
+        ),
+    ],
+)
+def test_what_has_another_place_is_refused_with_it(event: dict[str, Any], hint: str):
+    wired = Wired()
+    kind = event.pop("type")
+    wired.refused(kind, **event)
+    assert hint in wired.events[-1]["error"]["message"]

@@ -172,6 +172,55 @@ def test_audio_sent_while_a_commit_is_worked_on_can_be_committed():
         assert wired.receive("input_audio_buffer.commit") == [Commit()]
 
 
+def test_the_seconds_of_a_manual_turn_are_those_that_were_committed():
+    wired = Wired()
+
+    def seconds(at_ms: int) -> float:
+        wired.sent(wired.core.turn_ended(at_ms=at_ms))
+        wired.sent(wired.core.final("你好", turn=1))
+        done = wired.last("conversation.item.input_audio_transcription.completed")
+        return done["usage"]["seconds"]
+
+    def append(length: int) -> None:
+        audio = base64.b64encode(bytes(48_000 * length)).decode()
+        wired.receive("input_audio_buffer.append", audio=audio)
+
+    def commit() -> None:
+        assert wired.receive("input_audio_buffer.commit") == [Commit()]
+
+    append(2)
+    wired.update(audio={"input": {"turn_detection": None}})  # the daemon has heard those
+    append(1)
+    wired.update(instructions="Be brief")
+    commit()
+    assert seconds(3008) == 1.0
+    append(2)
+    wired.receive("input_audio_buffer.clear")
+    append(3)
+    commit()
+    # what follows before the turn has ended is the next one's
+    append(2)
+    commit()
+    wired.receive("input_audio_buffer.clear")
+    append(1)
+    assert (seconds(8000), seconds(10000)) == (3.0, 2.0)
+    commit()
+    append(1)
+    commit()
+    # the daemon may end both at once
+    assert seconds(12000) == 1.0
+
+
+def test_what_was_cleared_of_an_open_turn_does_not_count():
+    wired = Wired()
+    wired.sent(wired.core.turn_opened(at_ms=0))
+    wired.receive("input_audio_buffer.append", audio=base64.b64encode(bytes(48_000)).decode())
+    wired.receive("input_audio_buffer.clear")
+    wired.sent(wired.core.turn_ended(at_ms=1200))
+    wired.sent(wired.core.final("你好", turn=1))
+    assert wired.events[-1]["usage"]["seconds"] == 0.2
+
+
 @pytest.mark.parametrize("how", ["manual", "clear"])
 def test_speech_that_started_stops_once(how: str):
     wired = Wired()
