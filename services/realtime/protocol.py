@@ -154,7 +154,8 @@ class RealtimeCore:
         if self._unheard:
             raise Refused("There is no audio to commit", reason="input_audio_buffer_commit_empty")
         self._unheard = True
-        self._turns.committed(self._clock.ms)
+        if self._session.turns is None:
+            self._turns.committed(self._clock.ms)
         return [Commit()]
 
     def _delete(self, item_id: str) -> list[Action]:

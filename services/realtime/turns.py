@@ -14,7 +14,7 @@ from tts_engine.errors import DuplexdError, EngineFailed
 
 #: most commits whose turns have not ended
 _MAX_COMMITS = 256
-#: the end of a turn is that of a window of the detector's, milliseconds later than its commit
+#: a committed turn ends at the end of a window of the detector's; its clock may lag so much, ms
 _WINDOW_MS = 100
 
 
@@ -78,7 +78,8 @@ class UserTurns:
     def ended(self, at_ms: int, *, transcribe: bool) -> list[str]:
         """See Sink.turn_ended."""
         start_ms = end_ms = at_ms
-        while self._commits and self._commits[0][1] < at_ms + _WINDOW_MS:
+        # A turn that ends before was ended by the daemon, which the client knew too late.
+        if self._commits and self._commits[0][1] < at_ms + _WINDOW_MS:
             start_ms, end_ms = self._commits.popleft()
         turn = self._open or self._turn(start_ms, transcribe)
         lost = self.failed(EngineFailed("The turn was not transcribed"))

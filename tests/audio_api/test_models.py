@@ -42,3 +42,30 @@ async def test_the_voices_are_listed_the_default_first():
     async with scripted() as served, http(served) as client:
         voices = (await client.get("/v1/audio/voices")).json()["voices"]
     assert voices == [{"id": name, "default": name == VOICES[0]} for name in VOICES]
+
+
+async def test_what_this_daemon_does_not_serve_is_told_with_what_it_does():
+    async with scripted() as served, openai_client(served) as api:
+        with pytest.raises(openai.NotFoundError) as chat:
+            await api.chat.completions.create(model="m", messages=[])
+        with pytest.raises(openai.NotFoundError) as heard:
+            await api.audio.transcriptions.create(model="m", file=("a.wav", b"RIFF"))
+        async with http(served) as client:
+            wrong = await client.get("/v1/audio/speech")
+            far = await client.get("/" + "x" * 1000)
+    for error in (chat.value, heard.value):
+        assert (error.code, error.type) == ("unknown_url", "invalid_request_error")
+        assert "POST /v1/audio/speech" in error.message
+    assert "POST /v1/chat/completions" in chat.value.message
+    assert (wrong.status_code, wrong.headers["Allow"]) == (405, "POST")
+    assert wrong.json()["error"]["code"] == "method_not_allowed"
+    assert len(far.json()["error"]["message"]) < 300
+
+
+async def test_a_socket_that_a_proxy_made_plain_is_told_why():
+    async with scripted() as served, http(served) as client:
+        response = await client.get("/v1/realtime?model=duplexd")
+    assert (response.status_code, response.headers["Upgrade"]) == (426, "websocket")
+    error = response.json()["error"]
+    assert error["code"] == "upgrade_required"
+    assert "proxy" in error["message"]

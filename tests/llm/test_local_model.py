@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ import pytest
 import pytest_asyncio
 from platformdirs import user_cache_path
 
+from services.items import FunctionCall
 from services.llm import local_child
+from services.llm.calls import CallDone
 from services.llm.child_process import ChildProcess
 from services.llm.client import make_client, probe, warm
 from services.llm.local import CHILD, LocalLlm
+from services.llm.stream import AnswerStream, StreamLimits
 from tts_engine.errors import EngineFailed
 
 pytestmark = [pytest.mark.models, pytest.mark.asyncio(loop_scope="module")]
@@ -77,6 +81,40 @@ async def test_it_is_named_and_answers(local: LocalLlm, client: openai.AsyncOpen
     answer = await ask(client, "zh", "你好，你是谁？", tokens=24)
     assert any("一" <= char <= "龥" for char in answer.choices[0].message.content)
     assert answer.usage.completion_tokens <= 24
+
+
+async def test_it_calls_when_it_must(client: openai.AsyncOpenAI):
+    city: Any = {"type": "object", "properties": {"city": {"type": "string"}}}
+    weather: Any = {"name": "weather", "description": "The weather in a city", "parameters": city}
+    whole = FunctionCall(call_id="id", name="weather", arguments='{"city": "Paris"}')
+    told: list[Any] = []
+
+    async def failed(error: Exception) -> None:
+        raise error
+
+    stream = AnswerStream(
+        ask=partial(
+            client.chat.completions.create,
+            model="any",
+            messages=messages("en", "What is the weather in Paris?"),
+            tools=[{"type": "function", "function": weather}],
+            tool_choice="required",
+            temperature=0,
+            max_tokens=100,
+            stream=True,
+        ),
+        limits=StreamLimits(first_token_s=60, idle_s=60, chars=800),
+        offered=["weather"],
+        new_call_id=lambda: "id",
+        on_first_token=lambda: None,
+        on_call=told.append,
+        on_usage=lambda _: None,
+        on_cut=told.append,
+        on_failure=failed,
+    )
+    assert [chunk async for chunk in stream] == []
+    await stream.close()
+    assert told[-1] == CallDone(whole)
 
 
 async def test_it_leaves_the_cores_to_the_voice(local: LocalLlm):

@@ -70,7 +70,6 @@ def test_calls_are_read_however_they_are_cut(
         '{"colours": ["red", "green", "blue"], "on": true}',
         '{"name": "lamp", "arguments": {"x": "' + "x" * MAX_CALL + '"}}',
         '{"name": ' + "[" * MAX_CALL,
-        '{"name": ' + '{"a":' * 1500 + "}",
         f"Here: {WRITTEN}",
     ],
 )
@@ -86,6 +85,11 @@ def test_text_is_not_held_back_once_it_is_known_to_be_no_call() -> None:
     assert reader.push("{")[0] == ""
     assert reader.push("x" * 40)[0] == "{" + "x" * 40
     assert reader.push(WRITTEN)[0] == WRITTEN
+
+
+def test_what_is_too_deep_to_be_read_is_text() -> None:
+    written = '{"name": ' + '{"a":' * 1500 + "}"
+    assert push(written)[:2] == (written, [])
 
 
 @pytest.mark.parametrize("rest", [".json\n```", WRITTEN, "x"])

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from loguru import logger
+
 from pipeline.turns.state import TurnSettings
 from services.face import AnswerOptions, SessionOptions
 from services.items import FunctionCall, FunctionOutput, answer_ref, call_ref, item_ref
+from services.llm.service import NO_TOOLS
 from services.scripted.spec import ScriptedTexts
 from services.scripted.tts import char_times
 from services.tools import NamedTool, Tool
@@ -278,3 +282,32 @@ async def test_a_call_while_the_voice_is_far_behind() -> None:
         talk.session.respond(AnswerOptions(ask=2))
         assert (await talk.sink.wait("end"))[1:3] == ("answered", STORY)
         assert (await talk.sink.wait("end", 2))[1] == "answered"
+
+
+async def test_a_model_that_misuses_tools_is_not_offered_them() -> None:
+    told: list[str] = []
+    handler = logger.add(lambda line: told.append(str(line)), level="INFO", format="{message}")
+    try:
+        async with conversation(texts=SPOKEN, options=TO_READ, answers={"tools": False}) as talk:
+            for turn in (1, 2):
+                outcome, heard, error = (await talk.ask("天气？", turn))[1:]
+                assert (outcome, heard, error) == ("answered", PREFACE, None)
+            assert talk.sink.of("call_begun") == []
+            assert all("tools" not in request.body for request in talk.llm.script.requests)
+    finally:
+        logger.remove(handler)
+    [line] = [line for line in told if NO_TOOLS in line]
+    assert "llm.local.tools" in line
+
+
+@pytest.mark.parametrize("choice", ["required", NamedTool("weather")])
+async def test_a_call_that_a_model_without_tools_must_make_fails(choice: Any) -> None:
+    async with conversation(texts=SPOKEN, options=TO_READ, answers={"tools": False}) as talk:
+        _, outcome, heard, error = await talk.ask("天气？", tool_choice=choice)
+        assert (outcome, heard) == ("failed", "")
+        assert "llm.local.tools" in str(error)
+        assert "OPENAI_BASE_URL" in str(error)
+        assert [text for _, text in talk.sink.of("text")] == ["抱歉。"]
+        assert talk.llm.script.requests == []
+        # without a demand it answers
+        assert (await talk.ask("天气？", 2, tool_choice="none"))[1] == "answered"

@@ -205,10 +205,23 @@ def test_the_seconds_of_a_manual_turn_are_those_that_were_committed():
     append(1)
     assert (seconds(8000), seconds(10000)) == (3.0, 2.0)
     commit()
-    append(1)
-    commit()
-    # the daemon may end both at once
-    assert seconds(12000) == 1.0
+    assert seconds(11040) == 1.0
+
+
+def test_a_turn_that_the_daemon_ended_is_not_the_one_that_is_committed():
+    wired = Wired()
+    audio = base64.b64encode(bytes(48_000)).decode()
+    wired.receive("input_audio_buffer.append", audio=audio)
+    wired.sent(wired.core.turn_opened(at_ms=200))
+    wired.update(audio={"input": {"turn_detection": None}})
+    wired.receive("input_audio_buffer.append", audio=audio)
+    assert wired.receive("input_audio_buffer.commit") == [Commit()]
+    seconds = []
+    for at_ms in (900, 2000):
+        wired.sent(wired.core.turn_ended(at_ms=at_ms))
+        wired.sent(wired.core.final("你好", turn=1))
+        seconds.append(wired.events[-1]["usage"]["seconds"])
+    assert seconds == [0.7, 1.0]
 
 
 def test_what_was_cleared_of_an_open_turn_does_not_count():
