@@ -140,7 +140,8 @@ def test_questions_are_answered(speech: Speech, models_dir: Path, tmp_path: Path
         assert turn["v2v_ms"] > 200
         assert sum(turn["parts_ms"].values()) == pytest.approx(turn["v2v_ms"], abs=1)
     both, _ = soundfile.read(tmp_path / "talk.wav", dtype="int16")
-    answers = [both[turn.audio_at : turn.audio_end, 1] for turn in client.turns]
+    pieces = [client.recording.heard.of(turn) for turn in client.turns]
+    answers = [both[piece[0].start : piece[-1].end, 1] for piece in pieces]
     heard = elsewhere(recognise(models_dir, answers))
     for turn, text in zip(turns, heard, strict=True):
         assert cer(turn["answer"], text) <= 0.25, (turn["answer"], text)

@@ -165,7 +165,7 @@ async def serving(
             app,
             port=0,
             lifespan="off",
-            log_level="error",
+            log_config=None,
             ws_ping_interval=None,
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=5,

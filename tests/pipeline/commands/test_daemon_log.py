@@ -18,8 +18,11 @@ SECRET = "dx-a-secret-that-is-nobodys-business"
 
 
 @pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    """The log of the tests."""
+def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The log of the tests. uvicorn may have been given one of its own by others of them."""
+    for name in ("uvicorn", "uvicorn.error"):
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+        monkeypatch.setattr(logging.getLogger(name), "level", logging.NOTSET)
     root = logging.getLogger()
     handlers, level = [*root.handlers], root.level
     for handler in handlers:  # pytest's own would be closed
