@@ -71,6 +71,11 @@ class Page:
         if self.browser.current_window_handle != self._window:
             self.browser.switch_to.window(self._window)
 
+    def leave(self) -> None:
+        """Ends the page, which otherwise goes on trying to reach a daemon that is gone."""
+        self.front()
+        self.browser.get("about:blank")
+
     def open(self, address: str) -> Page:
         """Goes to an address; what was said in the console before is forgotten."""
         self.front()

@@ -29,6 +29,13 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         yield Page(browser)
 
 
+@pytest.fixture(autouse=True)
+def left(page: Page) -> Iterator[None]:
+    """No page outlives its test, to complain in the console of the next one."""
+    yield
+    page.leave()
+
+
 def test_a_full_server_lets_one_in_when_a_place_is_free(page: Page):
     page.allowed += [FAILED_LOAD, FAILED_SOCKET]
     daemon = DaemonProcess(sets={"server.max_sessions": 1})
@@ -93,4 +100,5 @@ def test_a_wrong_key_is_told_and_the_right_one_lets_in(page: Page, tmp_path: Pat
         page.wait_state("listening")
         assert KEY not in page.run("return location.href + document.documentElement.outerHTML")
     finally:
+        page.leave()
         daemon.close()
