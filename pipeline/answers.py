@@ -17,7 +17,7 @@ from pipeline.latency import TurnReport
 from pipeline.mouth import Heard, Mouth
 from pipeline.turns.events import AnswerEnded, Called, Event
 from services.answer import AnswerEvents, AnswerPlan, AnswerPlans
-from services.face import Cut, Outcome, Sink, Usage
+from services.face import Cut, Ending, Outcome, Sink, Usage
 from services.items import FunctionCall, answer_ref
 from services.revision import RevisionBoard
 from tts_engine.errors import DuplexdError
@@ -185,11 +185,8 @@ class Answers(AnswerEvents):
         outcome: Outcome = "failed" if live.error else "answered"
         self._close(live, outcome, heard, underruns)
         cut = live.cut if outcome == "answered" else None
-        self._effects.add(
-            lambda: self._sink.end(
-                revision, outcome, heard=heard, error=live.error, usage=live.usage, cut=cut
-            )
-        )
+        ending = Ending(outcome=outcome, heard=heard, error=live.error, usage=live.usage, cut=cut)
+        self._effects.add(lambda: self._sink.end(revision, ending))
         self._tell_report(live)
         self._on_event(AnswerEnded())
 
@@ -227,7 +224,8 @@ class Answers(AnswerEvents):
     async def _interrupted(self, live: _Live, heard: Heard) -> None:
         await self._sink.flush(live.revision, heard_ms=round(heard.played_ms))
         await self._effects.interrupt()
-        await self._sink.end(live.revision, "interrupted", heard=heard.text, usage=live.usage)
+        ending = Ending(outcome="interrupted", heard=heard.text, usage=live.usage)
+        await self._sink.end(live.revision, ending)
 
     def _tell_report(self, live: _Live) -> None:
         self._effects.add(lambda: self._sink.turn_report(live.report.to_json()))

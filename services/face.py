@@ -57,6 +57,24 @@ class Usage:
     cached_tokens: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How an answer ended.
+
+    Parameters:
+        heard: what was heard of its text: the text that the context holds.
+        error: why it failed, with outcome "failed".
+        usage: its tokens, where the server told them.
+        cut: why it is not whole, with outcome "answered".
+    """
+
+    outcome: Outcome
+    heard: str = ""
+    error: DuplexdError | None = None
+    usage: Usage | None = None
+    cut: Cut | None = None
+
+
 class Sink(ABC):
     """What a conversation speaks through. Revisions are numbers that name an answer."""
 
@@ -112,24 +130,8 @@ class Sink(ABC):
         """
 
     @abstractmethod
-    async def end(
-        self,
-        revision: int,
-        outcome: Outcome,
-        *,
-        heard: str,
-        error: DuplexdError | None = None,
-        usage: Usage | None = None,
-        cut: Cut | None = None,
-    ) -> None:
-        """The answer is over.
-
-        Args:
-            heard: what was heard of its text: the text that the context holds.
-            error: why it failed, with outcome "failed".
-            usage: its tokens, where the server told them.
-            cut: why it is not whole, with outcome "answered".
-        """
+    async def end(self, revision: int, ending: Ending) -> None:
+        """The answer is over."""
 
     async def pause(self, revision: int) -> None:  # noqa: B027 - faces that cannot pause ignore it
         """Sending pauses; the client may stop playing at once and keeps what it has."""

@@ -4,19 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from services.face import Cut, Outcome, Usage
+from services.face import Ending, Usage
 from services.items import FunctionCall
 from services.realtime.items import Items
 from services.realtime.outputs import Call, Place, Speech, Spoken
 from services.realtime.requests import Request
-from services.realtime.responses import ending, show_response
+from services.realtime.responses import show_response, status_of
 from services.realtime.schema import Refused
 from services.realtime.session import Session
 from services.realtime.wire import Wire
-from tts_engine.errors import DuplexdError, EngineFailed
+from tts_engine.errors import EngineFailed
 
 #: answers remembered, for truncation and for latency reports; the conversation knows no more either
 _REMEMBERED = 32
@@ -131,7 +131,7 @@ class Answers:
             stopped: the client has asked for its end already.
         """
         stale = self._open
-        events = self.end(stale.spoken.revision, "interrupted", heard="") if stale else []
+        events = self.end(stale.spoken.revision, Ending(outcome="interrupted")) if stale else []
         self._open = answer = self._answer(revision, session, request)
         answer.early = stopped
         self._spoken[revision] = answer.spoken
@@ -145,7 +145,7 @@ class Answers:
             self._dropped.append((session, request))
             return []
         answer = self._answer(0, session, request)
-        status, details = ending("interrupted", by_client=request.stopped)
+        status, details = status_of(Ending(outcome="interrupted"), by_client=request.stopped)
         over = self._response(answer, status=status, details=details)
         return [
             self._wire.event("response.created", response=self._response(answer)),
@@ -210,38 +210,29 @@ class Answers:
             )
         ]
 
-    def end(
-        self,
-        revision: int,
-        outcome: Outcome,
-        *,
-        heard: str,
-        error: DuplexdError | None = None,
-        usage: Usage | None = None,
-        cut: Cut | None = None,
-    ) -> list[str]:
+    def end(self, revision: int, ending: Ending) -> list[str]:
         """See Sink.end."""
-        if outcome == "failed" and error is None:
-            error = EngineFailed("The answer failed")
+        if ending.outcome == "failed" and ending.error is None:
+            ending = replace(ending, error=EngineFailed("The answer failed"))
         answer = self._current(revision)
         if answer is None:
             # an answer that failed before it began must not end in silence
-            return [self._wire.failure(error)] if error else []
+            return [self._wire.failure(ending.error)] if ending.error else []
         self._open = None
-        if outcome != "interrupted":
+        if ending.outcome != "interrupted":
             self._asked(answer)
         events: list[str] = []
         for output in answer.outputs:
             if isinstance(output, Speech):
-                whole = outcome == "answered" and cut is None
-                events += output.end("completed" if whole else "incomplete", heard=heard)
+                whole = ending.outcome == "answered" and ending.cut is None
+                events += output.end("completed" if whole else "incomplete", heard=ending.heard)
             elif output.open:
                 events += output.void()
         if answer.speech is not None and answer.heard_ms is not None:
             events += answer.speech.truncated(answer.heard_ms)
         by_client = answer.by_client or answer.early
-        status, details = ending(outcome, by_client=by_client, error=error, cut=cut)
-        response = self._response(answer, status=status, details=details, usage=usage)
+        status, details = status_of(ending, by_client=by_client)
+        response = self._response(answer, status=status, details=details, usage=ending.usage)
         events.append(self._wire.event("response.done", response=response))
         dropped, self._dropped = self._dropped, []
         for session, request in dropped:

@@ -12,7 +12,7 @@ from fastapi import WebSocket
 from loguru import logger
 from starlette.websockets import WebSocketDisconnect
 
-from services.face import Conversation, Cut, FaceContext, Outcome, PacingProfile, Sink, Usage
+from services.face import Conversation, Ending, FaceContext, PacingProfile, Sink
 from services.items import FunctionCall
 from services.realtime.actions import (
     Action,
@@ -286,20 +286,9 @@ class RealtimeConnection(Sink):
         """See Sink."""
         self._core.flush(revision, heard_ms=heard_ms)
 
-    async def end(
-        self,
-        revision: int,
-        outcome: Outcome,
-        *,
-        heard: str,
-        error: DuplexdError | None = None,
-        usage: Usage | None = None,
-        cut: Cut | None = None,
-    ) -> None:
+    async def end(self, revision: int, ending: Ending) -> None:
         """See Sink."""
-        self._post(
-            self._core.end(revision, outcome, heard=heard, error=error, usage=usage, cut=cut)
-        )
+        self._post(self._core.end(revision, ending))
 
     async def pause(self, revision: int) -> None:
         """See Sink."""

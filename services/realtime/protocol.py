@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.face import Cut, Outcome, Usage
+from services.face import Ending
 from services.items import FunctionCall
 from services.realtime import events as wire_events
 from services.realtime.actions import (
@@ -264,18 +264,9 @@ class RealtimeCore:
         """The answer was interrupted."""
         self._answers.flush(revision, heard_ms)
 
-    def end(
-        self,
-        revision: int,
-        outcome: Outcome,
-        *,
-        heard: str,
-        error: DuplexdError | None = None,
-        usage: Usage | None = None,
-        cut: Cut | None = None,
-    ) -> list[str]:
+    def end(self, revision: int, ending: Ending) -> list[str]:
         """The answer is over."""
-        return self._answers.end(revision, outcome, heard=heard, error=error, usage=usage, cut=cut)
+        return self._answers.end(revision, ending)
 
     def pause(self, revision: int) -> list[str]:
         """Playback pauses."""

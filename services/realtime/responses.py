@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.face import Cut, Outcome, Usage
+from services.face import Ending, Usage
 from services.realtime.session import Session
-from tts_engine.errors import DuplexdError
 
 _STATUS = {"answered": "completed", "interrupted": "cancelled", "failed": "failed"}
 _REASON = {"max_tokens": "max_output_tokens", "content_filter": "content_filter"}
@@ -46,26 +45,23 @@ def show_response(
     }
 
 
-def ending(
-    outcome: Outcome, *, by_client: bool, error: DuplexdError | None = None, cut: Cut | None = None
-) -> tuple[str, dict[str, Any] | None]:
+def status_of(ending: Ending, *, by_client: bool) -> tuple[str, dict[str, Any] | None]:
     """Status of a response that is over, and its details.
 
     Args:
         by_client: an interruption was the client's wish.
-        error: why it failed.
-        cut: why it is not whole.
     """
-    if outcome == "answered":
-        if cut is None:
+    if ending.outcome == "answered":
+        if ending.cut is None:
             return "completed", None
-        return "incomplete", {"type": "incomplete", "reason": _REASON[cut]}
-    details: dict[str, Any] = {"type": _STATUS[outcome]}
+        return "incomplete", {"type": "incomplete", "reason": _REASON[ending.cut]}
+    status, error = _STATUS[ending.outcome], ending.error
+    details: dict[str, Any] = {"type": status}
     if error is not None:
         details["error"] = {"type": "server_error", "code": error.code, "message": str(error)}
     else:
         details["reason"] = "client_cancelled" if by_client else "turn_detected"
-    return _STATUS[outcome], details
+    return status, details
 
 
 def _usage(usage: Usage) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from services.asr.base import OnPartial, Transcript
 from services.face import (
     AnswerOptions,
     Cut,
-    Outcome,
+    Ending,
     PacingProfile,
     SessionOptions,
     Sink,
@@ -111,18 +111,9 @@ class RecordingSink(Sink):
     async def flush(self, revision: int, *, heard_ms: int) -> None:
         await self._note("flush", revision, heard_ms)
 
-    async def end(
-        self,
-        revision: int,
-        outcome: Outcome,
-        *,
-        heard: str,
-        error: DuplexdError | None = None,
-        usage: Usage | None = None,
-        cut: Cut | None = None,
-    ) -> None:
-        self.usage[revision], self.cut[revision] = usage, cut
-        await self._note("end", revision, outcome, heard, error)
+    async def end(self, revision: int, ending: Ending) -> None:
+        self.usage[revision], self.cut[revision] = ending.usage, ending.cut
+        await self._note("end", revision, ending.outcome, ending.heard, ending.error)
 
     async def turn_opened(self, *, at_ms: int) -> None:
         await self._note("turn_opened", at_ms)

@@ -9,7 +9,7 @@ import base64
 import numpy as np
 import pytest
 
-from services.face import Cut, Usage
+from services.face import Cut, Ending, Usage
 from services.realtime.actions import HeardUntil
 from tests.realtime.wired import FRAME, Wired
 from tts_engine.errors import AtCapacity, EngineFailed
@@ -19,7 +19,7 @@ def test_a_whole_turn_in_order():
     wired = Wired()
     wired.turn()
     wired.speak(1)
-    wired.sent(wired.core.end(1, "answered", heard="很好。"))
+    wired.sent(wired.core.end(1, Ending(outcome="answered", heard="很好。")))
     assert wired.kinds() == [
         "input_audio_buffer.speech_started",
         "input_audio_buffer.speech_stopped",
@@ -65,7 +65,7 @@ def test_an_interruption_keeps_what_was_heard():
     wired = Wired()
     wired.speak(1, "一二三四五六")
     wired.core.flush(1, heard_ms=30)
-    wired.sent(wired.core.end(1, "interrupted", heard="一二"))
+    wired.sent(wired.core.end(1, Ending(outcome="interrupted", heard="一二")))
     assert wired.last("conversation.item.truncated")["audio_end_ms"] == 30
     assert wired.last("response.output_audio_transcript.done")["transcript"] == "一二三四五六"
     item = wired.last("conversation.item.done")["item"]
@@ -79,7 +79,9 @@ def test_an_interruption_keeps_what_was_heard():
 def test_a_failed_answer_says_why():
     wired = Wired()
     wired.speak(1)
-    wired.sent(wired.core.end(1, "failed", heard="", error=AtCapacity("Full", mend="Wait")))
+    wired.sent(
+        wired.core.end(1, Ending(outcome="failed", heard="", error=AtCapacity("Full", mend="Wait")))
+    )
     done = wired.last("response.done")["response"]
     assert done["status"] == "failed"
     assert done["status_details"]["error"] == {
@@ -88,27 +90,29 @@ def test_a_failed_answer_says_why():
         "message": "Full. Wait",
     }
     wired.speak(2)
-    wired.sent(wired.core.end(2, "failed", heard=""))
+    wired.sent(wired.core.end(2, Ending(outcome="failed", heard="")))
     error = wired.last("response.done")["response"]["status_details"]["error"]
     assert error["code"] == "engine_failed"
 
 
 def test_an_answer_that_fails_before_it_began_is_not_silent():
     wired = Wired()
-    (event,) = wired.sent(wired.core.end(1, "failed", heard="", error=EngineFailed("No LLM")))
+    (event,) = wired.sent(
+        wired.core.end(1, Ending(outcome="failed", heard="", error=EngineFailed("No LLM")))
+    )
     assert event["error"]["message"] == "No LLM"
-    assert wired.core.end(1, "interrupted", heard="") == []
+    assert wired.core.end(1, Ending(outcome="interrupted", heard="")) == []
 
 
 def test_what_comes_after_the_end_is_stale():
     wired = Wired()
     wired.speak(1)
-    wired.sent(wired.core.end(1, "answered", heard=""))
+    wired.sent(wired.core.end(1, Ending(outcome="answered", heard="")))
     assert wired.core.audio(1, FRAME) == []
     assert wired.core.text(1, "?") == []
     assert wired.core.pause(1) == []
     wired.core.flush(1, heard_ms=0)
-    assert wired.core.end(1, "interrupted", heard="") == []
+    assert wired.core.end(1, Ending(outcome="interrupted", heard="")) == []
 
 
 def test_a_new_answer_closes_one_that_was_left_open():
@@ -125,7 +129,7 @@ def test_text_mode_sends_text_and_no_audio():
     assert options.speak is False
     wired.speak(1)
     wired.core.flush(1, heard_ms=20)
-    wired.sent(wired.core.end(1, "interrupted", heard="很"))
+    wired.sent(wired.core.end(1, Ending(outcome="interrupted", heard="很")))
     assert wired.last("response.content_part.added")["part"] == {"type": "text", "text": ""}
     assert wired.last("response.output_text.delta")["delta"] == "很好。"
     assert wired.last("response.output_text.done")["text"] == "很好。"
@@ -177,11 +181,11 @@ def test_truncating_the_answer_that_plays_is_the_clients_end_of_it():
         HeardUntil(1, 10)
     ]
     wired.core.flush(1, heard_ms=10)
-    wired.sent(wired.core.end(1, "interrupted", heard=""))
+    wired.sent(wired.core.end(1, Ending(outcome="interrupted", heard="")))
     wired.speak(2)
     # an answer that is over has nothing to do with the one that plays
     wired.receive("conversation.item.truncate", item_id=first, **truncate)
-    wired.sent(wired.core.end(2, "interrupted", heard=""))
+    wired.sent(wired.core.end(2, Ending(outcome="interrupted", heard="")))
     details = [
         event["response"]["status_details"]["reason"]
         for event in wired.events

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from services.face import AnswerOptions, SessionOptions, Usage
+from services.face import AnswerOptions, Ending, SessionOptions, Usage
 from services.items import FunctionCall, Message
 from services.realtime import connection
 from services.realtime.messages import MAX_AUDIO_MESSAGE, MAX_MESSAGE
@@ -56,7 +56,7 @@ async def test_a_conversation(face: Face):
         await sink.pause(1)
         await sink.resume(1)
         await sink.audio(1, FRAME)
-        await sink.end(1, "answered", heard="很好。")
+        await sink.end(1, Ending(outcome="answered", heard="很好。"))
         await sink.turn_report({"turn": 1, "revision": 1})
         assert base64.b64decode((await client.receive("response.output_audio.delta"))["delta"]) == (
             FRAME
@@ -77,7 +77,7 @@ async def test_an_interruption_and_a_late_truncation(face: Face):
         await sink.text(3, "一二三")
         await sink.audio(3, FRAME)
         await sink.flush(3, heard_ms=12)
-        await sink.end(3, "interrupted", heard="一")
+        await sink.end(3, Ending(outcome="interrupted", heard="一"))
         await sink.turn_opened(at_ms=500)
         truncated = await client.receive("conversation.item.truncated")
         assert truncated["audio_end_ms"] == 12
@@ -204,7 +204,9 @@ async def test_a_function_call_reaches_the_client(face: Face):
         await sink.call_begun(1, "c", "f")
         await sink.call_arguments(1, "c", "{}")
         await sink.call_done(1, FunctionCall(call_id="c", name="f", arguments="{}"))
-        await sink.end(1, "answered", heard="", usage=Usage(input_tokens=3, output_tokens=4))
+        await sink.end(
+            1, Ending(outcome="answered", heard="", usage=Usage(input_tokens=3, output_tokens=4))
+        )
         await client.receive("response.function_call_arguments.delta")
         response = (await client.receive("response.done"))["response"]
         assert response["metadata"] == {"a": "b"}

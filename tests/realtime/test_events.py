@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from services.face import Ending
 from services.items import Message
 from services.realtime.actions import Action, Add, Hear, Refuse, Respond, Send, Update
 from services.realtime.messages import MAX_MESSAGE
@@ -311,7 +312,7 @@ def answers_still(session: RealtimeCore, revision: int) -> None:
         *session.begin(revision),
         *session.text(revision, "好"),
         *session.audio(revision, bytes(960)),
-        *session.end(revision, "answered", heard="好"),
+        *session.end(revision, Ending(outcome="answered", heard="好")),
     ]
     kinds = [check(json.loads(text))["type"] for text in sent]
     assert kinds[-1] == "response.done"

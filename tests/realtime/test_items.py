@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from services.face import Ending
 from services.items import ROOT, FunctionCall, FunctionOutput, Message
 from services.realtime.actions import Add, Remove
 from services.realtime.items import MAX_CONTENT, MAX_ITEMS, MAX_UNASKED_ITEMS
@@ -205,7 +206,7 @@ def test_items_are_chained_and_old_ones_forgotten():
             *wired.core.turn_ended(at_ms=1),
             *wired.core.begin(revision),
             *wired.core.text(revision, "x"),
-            *wired.core.end(revision, "answered", heard=""),
+            *wired.core.end(revision, Ending(outcome="answered", heard="")),
         ):
             wired.events.append(json.loads(text))
     previous = None

@@ -13,7 +13,7 @@ from openai import AsyncOpenAI
 from openai.resources.realtime.realtime import AsyncRealtimeConnection
 from websockets.exceptions import InvalidStatus
 
-from services.face import AnswerOptions, Usage
+from services.face import AnswerOptions, Ending, Usage
 from services.items import FunctionCall, FunctionOutput, Message
 from services.tools import NamedTool, Tool
 from tests.realtime.fakes import Face, FakeConversation, check
@@ -59,7 +59,7 @@ async def test_the_openai_client_holds_a_conversation(face: Face):
             await sink.begin(1)
             await sink.text(1, "很好。")
             await sink.audio(1, FRAME)
-            await sink.end(1, "answered", heard="很好。")
+            await sink.end(1, Ending(outcome="answered", heard="很好。"))
             await sink.turn_report({"turn": 1, "revision": 1})
 
             seen: list[Any] = []
@@ -118,7 +118,7 @@ async def test_text_asked_for_and_cancelled(face: Face):
         await connection.response.cancel()
         await conversation.called("cancel")
         await sink.flush(1, heard_ms=0)
-        await sink.end(1, "interrupted", heard="再")
+        await sink.end(1, Ending(outcome="interrupted", heard="再"))
         response = (await until(connection, "response.done")).response
         assert response.status == "cancelled"
         assert response.status_details.reason == "client_cancelled"
@@ -159,7 +159,10 @@ async def test_a_function_is_called_and_answered(face: Face):
         arguments = '{"city":"巴黎"}'
         await sink.call_done(1, FunctionCall(call_id="call_1", name="weather", arguments=arguments))
         await sink.end(
-            1, "answered", heard="我看看。", usage=Usage(input_tokens=30, output_tokens=9)
+            1,
+            Ending(
+                outcome="answered", heard="我看看。", usage=Usage(input_tokens=30, output_tokens=9)
+            ),
         )
         done = await until(connection, "response.function_call_arguments.done")
         assert (done.name, done.call_id, done.arguments) == ("weather", "call_1", arguments)
@@ -185,7 +188,7 @@ async def test_items_are_retrieved_truncated_and_deleted(face: Face):
         await sink.text(1, "很好。")
         for _ in range(5):
             await sink.audio(1, FRAME)
-        await sink.end(1, "answered", heard="很好。")
+        await sink.end(1, Ending(outcome="answered", heard="很好。"))
         item = (await until(connection, "response.output_item.done")).item
         await connection.conversation.item.retrieve(item_id=item.id)
         retrieved = (await until(connection, "conversation.item.retrieved")).item
@@ -252,7 +255,7 @@ async def test_a_question_beside_the_conversation(face: Face):
         await conversation.called("respond", options)
         await conversation.sink.begin(1, ask=1)
         await conversation.sink.text(1, "yes")
-        await conversation.sink.end(1, "answered", heard="yes")
+        await conversation.sink.end(1, Ending(outcome="answered", heard="yes"))
         response = (await until(connection, "response.done")).response
         assert response.metadata == {"topic": "mood"}
         assert response.conversation_id is None

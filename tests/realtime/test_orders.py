@@ -13,6 +13,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from services.face import Ending
 from services.items import FunctionCall
 from tests.realtime.client import nothing_left, talking
 from tests.realtime.fakes import Face
@@ -112,9 +113,12 @@ steps = st.one_of(
     sink_step(
         "end",
         revisions,
-        st.sampled_from(["answered", "interrupted", "failed"]),
-        heard=texts,
-        cut=st.none() | st.just("max_tokens"),
+        st.builds(
+            Ending,
+            outcome=st.sampled_from(["answered", "interrupted", "failed"]),
+            heard=texts,
+            cut=st.none() | st.just("max_tokens"),
+        ),
     ),
     sink_step("turn_opened", at_ms=milliseconds),
     sink_step("turn_ended", at_ms=milliseconds),
@@ -203,5 +207,5 @@ async def test_ten_thousand_random_messages_leave_a_session_that_answers(face: F
         await sink.final("你好", "zh", turn=1)
         await sink.begin(1)
         await sink.text(1, "好")
-        await sink.end(1, "answered", heard="好")
+        await sink.end(1, Ending(outcome="answered", heard="好"))
         assert (await client.receive("response.done"))["response"]["status"] == "completed"

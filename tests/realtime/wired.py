@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from services.face import AnswerOptions, SessionOptions
+from services.face import AnswerOptions, Ending, SessionOptions
 from services.realtime.actions import Refuse, Respond, Send, Update
 from services.realtime.protocol import RealtimeCore
 from services.realtime.session import Session
@@ -100,7 +100,7 @@ class Wired:
             self.sent(self.core.audio(revision, FRAME))
 
     def end(self, revision: int, outcome: Any = "answered", heard: str = "", **fields: Any) -> None:
-        self.sent(self.core.end(revision, outcome, heard=heard, **fields))
+        self.sent(self.core.end(revision, Ending(outcome=outcome, heard=heard, **fields)))
 
     def answer(self, revision: int, text: str = "很好。") -> str:
         """A whole answer; returns the id of its item."""

@@ -18,9 +18,7 @@ export function dress({ settings, onChange, onLang, onTheme }) {
   const shown = () => settings.theme || (dark.matches ? "dark" : "light");
 
   const theme = () => {
-    if (settings.theme) root.dataset.theme = settings.theme;
-    else delete root.dataset.theme;
-    root.dataset.shown = shown();
+    root.dataset.theme = shown();
     const background = getComputedStyle(root).getPropertyValue("--bg").trim();
     for (const meta of document.querySelectorAll("meta[name=theme-color]")) {
       meta.setAttribute("content", background); // of the bars that the browser puts around the page

@@ -1,4 +1,4 @@
-// Before the first paint: the theme that was chosen, and word to browsers without modules.
+// Before the first paint: the theme, and word to browsers without modules.
 (function () {
   var root = document.documentElement;
   var kept = {};
@@ -7,6 +7,7 @@
   } catch (error) {
     kept = {};
   }
-  if (kept.theme) root.dataset.theme = kept.theme;
+  var dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = kept.theme || (dark ? "dark" : "light");
   if (!("noModule" in document.createElement("script"))) root.className = "old";
 })();
