@@ -6,23 +6,16 @@ from datetime import timedelta
 
 from pipeline.config_schema import Server
 from pipeline.doctor_types import CertificateFact, Check, Facts, KeysFact, Running
-from services.access.hosts import is_loopback, plain
+from services.access.hosts import host_port, is_loopback, is_wildcard, plain, reached_at
 
-#: addresses that stand for all of this machine's
-_WILDCARDS = ("0.0.0.0", "::")
 #: a certificate that ends so soon is worth a word
 _SOON = timedelta(days=14)
 _TLS = "Run `run.py serve --tls auto`, with your other options."
 
 
-def address(host: str, port: int | str) -> str:
-    """host:port, with brackets where they are needed."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def port(server: Server, facts: Facts) -> Check:
     """Whether the daemon could have it, or has it and is as the configuration wants it."""
-    fact, where = facts.port, address(server.host, server.port)
+    fact, where = facts.port, host_port(server.host, server.port)
     if fact.state == "free":
         return Check(name="port", status="ok", detail=f"{where} is free")
     if fact.daemon is not None:
@@ -41,7 +34,7 @@ def port(server: Server, facts: Facts) -> Check:
 
 def _running(server: Server, facts: Facts, daemon: Running) -> Check:
     if not (differs := _differences(server, facts)):
-        where = address(server.host, server.port)
+        where = host_port(server.host, server.port)
         return Check(name="port", status="ok", detail=f"a duplexd is running at {where}")
     at = facts.port.at
     return Check(
@@ -80,7 +73,7 @@ def microphone(server: Server, facts: Facts) -> Check:
     if server.tls != "off":
         return Check(name="microphone", status="ok", detail=f"open {' or '.join(pages)}")
     here = (
-        server.host in _WILDCARDS and f"; on this machine open {_page('http', 'localhost', server)}"
+        is_wildcard(server.host) and f"; on this machine open {_page('http', 'localhost', server)}"
     )
     return Check(
         name="microphone",
@@ -156,11 +149,8 @@ def _covered(host: str, fact: CertificateFact) -> bool:
 
 def _reached_at(server: Server, facts: Facts) -> tuple[str, ...]:
     """The hosts by which clients find the daemon."""
-    if server.host not in _WILDCARDS:
-        return (server.host,)
-    reached = [each for each in facts.addresses if server.host == "::" or ":" not in each]
-    return tuple(reached) or ("localhost",)
+    return reached_at(server.host, lambda: facts.addresses) or ("localhost",)
 
 
 def _page(scheme: str, host: str, server: Server) -> str:
-    return f"{scheme}://{address(host, server.port or 'PORT')}/"
+    return f"{scheme}://{host_port(host, server.port or 'PORT')}/"

@@ -9,7 +9,6 @@ import importlib.metadata
 import importlib.util
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -21,7 +20,7 @@ from typing import Any, TypeVar
 import httpx
 import psutil
 
-from pipeline.access import environment_key, key_file, key_required, tls_of
+from pipeline.access import environment_key, key_file, key_required, names_of, tls_of
 from pipeline.budget import available_cores
 from pipeline.cgroup import memory_left
 from pipeline.config_schema import Config, Server
@@ -39,7 +38,6 @@ from pipeline.doctor_types import (
 from pipeline.needs import needed_models
 from pipeline.store import models_root, open_store
 from services.access.addresses import own_addresses
-from services.access.hosts import own_names
 from services.models import fetch_options
 from tts_engine.errors import ConfigError, DuplexdError
 
@@ -76,9 +74,7 @@ def gather(config: Config) -> Facts:
         codecs=codecs_fact(),
         gpu=gpu_fact(),
         addresses=tuple(own_addresses()),
-        names=own_names(
-            hostname=socket.gethostname(), host=server.host, allowed=server.allowed_hosts
-        ),
+        names=names_of(server),
         keys=keys_fact(server),
         certificate=certificate_fact(server),
         port=_end(

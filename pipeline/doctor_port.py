@@ -10,8 +10,8 @@ import httpx
 from pipeline.doctor_types import PortFact, Running
 from pipeline.talk.daemon import address_of
 from services.access.addresses import own_addresses
-from services.access.hosts import is_wildcard
-from services.access.refusals import CHALLENGE
+from services.access.hosts import reached_at
+from services.access.public import CHALLENGE
 
 #: of a step, as a connection or an answer
 _TIMEOUT_S = 5.0
@@ -42,9 +42,7 @@ def port_fact(host: str, port: int) -> PortFact:
 
 def _owner(host: str, port: int) -> PortFact:
     """Asks at every address that the daemon would have."""
-    hosts = [host]
-    if is_wildcard(host):
-        hosts += [each for each in own_addresses() if ":" in host or ":" not in each]
+    hosts = dict.fromkeys((host, *reached_at(host, own_addresses)))  # each once
     answers = {each: running(each, port) for each in hosts}
     deaf = tuple(each for each, answer in answers.items() if answer is None)
     for each, answer in answers.items():

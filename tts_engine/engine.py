@@ -50,20 +50,13 @@ class EngineStats:
         depth: jobs waiting or running.
         jobs: jobs finished since the start.
         errors: failed jobs by `DuplexdError.code`.
-        waited_s: how long the job that started last had waited, seconds.
-        on_wait: told of every such wait.
+        on_wait: told once a job, when it has started, how long it had waited, seconds.
     """
 
     depth: int = 0
     jobs: int = 0
     errors: dict[str, int] = field(default_factory=dict[str, int])
-    waited_s: float = 0.0
     on_wait: Callable[[float], None] = _nobody
-
-    def waited(self, seconds: float) -> None:
-        """A job has started that waited so long; once a job."""
-        self.waited_s = seconds
-        self.on_wait(seconds)
 
 
 class SpeechEngine(ABC):

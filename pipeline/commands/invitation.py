@@ -17,7 +17,7 @@ from pipeline.access import environment_key, key_file, key_required
 from pipeline.access import pages as pages_of
 from services.access.hosts import is_loopback, plain
 from services.access.keys import digest_of, new_key
-from services.access.router import CA_PATH
+from services.access.public import CA_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,9 +73,7 @@ def introduce(server: Server, key: str, *, code: bool) -> list[str]:
     """
     if is_loopback(plain(server.host)) or not server.port:
         return []
-    # Its certificate may be another user's to read: only that there is one matters.
-    scheme = "http" if server.tls == "off" else "https"
-    found = [f"{scheme}:{page.partition(':')[2]}" for page in pages_of(server, server.port, None)]
+    found = pages_of(server, server.port)
     lines = _addresses(found, key)
     if server.tls == "auto":
         trust = f"its authority is at {found[0]}{CA_PATH}, see docs/security.md"

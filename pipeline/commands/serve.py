@@ -17,7 +17,7 @@ from pipeline.access import key_required, key_ring, pages, tls_of
 from pipeline.commands.daemon_log import set_up_logging
 from pipeline.commands.invitation import invite
 from pipeline.commands.weights import fetch_needed
-from services.access.hosts import is_loopback, plain
+from services.access.hosts import host_port, is_loopback, plain
 from tts_engine.errors import DuplexdError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def run(config: Config) -> None:
             key_ring(config.server)  # what is wrong with it is told before anything slow is done
         tls = tls_of(config.server)
         fetch_needed(config, say=logger.info)
-        invite(config, pages(config.server, listener.getsockname()[1], tls), tls)
+        invite(config, pages(config.server, listener.getsockname()[1]), tls)
         _serve(config, listener, tls)
     finally:
         listener.close()
@@ -198,19 +198,18 @@ def _serve(config: Config, listener: socket.socket, tls: Tls | None) -> None:
         server.should_exit = True
 
     def ready() -> None:
-        found = pages(config.server, port, tls)
+        found = pages(config.server, port)
         socket_url = f"{found[0].replace('http', 'ws', 1)}v1/realtime"
         browse = " or ".join(found)
         logger.info("ready: point a Realtime client at {}, a browser at {}", socket_url, browse)
 
     host, port = listener.getsockname()[:2]
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     app = create_app(
         daemon, on_ready=ready, on_failure=fail, ca_certificate=tls.authority if tls else None
     )
     server = uvicorn.Server(uvicorn_config(app, tls, stall_s=config.speech.stall_s))
     scheme = "https" if tls else "http"
-    logger.info("listening on {}://{}, engines are warming up", scheme, address)
+    logger.info("listening on {}://{}, engines are warming up", scheme, host_port(host, port))
     try:
         _until_stopped(server, listener)
     finally:

@@ -21,7 +21,8 @@ import httpx
 from pipeline.access import KEY_VARIABLE
 from pipeline.config_schema import Server
 from pipeline.talk.endpoint import Endpoint
-from services.access.refusals import CHALLENGE
+from services.access.hosts import host_port, is_wildcard
+from services.access.public import CHALLENGE
 from tts_engine.errors import BadRequest, EngineFailed, TimedOut
 
 RUN = Path(__file__).resolve().parents[2] / "run.py"
@@ -32,15 +33,15 @@ STOP_TIMEOUT_S = 10.0
 _ASK_EVERY_S = 0.2
 #: everything a daemon says before it gives up fits into these lines
 _LAST_LINES = 12
-_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 State = Literal["ready", "warming", "locked", "alien", "none"]
 
 
 def address_of(host: str, port: int) -> str:
     """host:port at which a daemon that listens on `host` is reached from this machine."""
-    host = _WILDCARDS.get(host, host)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if is_wildcard(host):
+        host = "::1" if ":" in host else "127.0.0.1"
+    return host_port(host, port)
 
 
 def command_for(address: str, *, secure: bool, locked: bool) -> str:

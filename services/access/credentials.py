@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode
 
@@ -32,7 +32,12 @@ def presented(headers: Headers, subprotocols: list[str], *, secure: bool) -> lis
         subprotocols: as they were offered.
         secure: the connection has TLS.
     """
-    places = (_bearer(headers), _subprotocol(subprotocols), cookie_of(headers, secure=secure))
+    offered = [name for name in subprotocols if name.startswith(SUBPROTOCOL)]
+    places = (
+        _bearer(headers),
+        offered[0].removeprefix(SUBPROTOCOL) if offered else "",
+        cookie_of(headers, secure=secure),
+    )
     return [key for key in places if key]
 
 
@@ -41,19 +46,9 @@ def _bearer(headers: Headers) -> str:
     return key.strip() if scheme.lower() == "bearer" else ""
 
 
-def _subprotocol(subprotocols: list[str]) -> str:
-    return next(_keys_of(subprotocols), "")
-
-
 def cookie_of(headers: Headers, *, secure: bool) -> str:
     """The key that a browser keeps; empty where it keeps none."""
     return cookie_parser(headers.get("cookie", "")).get(_name(secure=secure), "")
-
-
-def _keys_of(subprotocols: list[str]) -> Iterator[str]:
-    for name in subprotocols:
-        if name.startswith(SUBPROTOCOL):
-            yield name.removeprefix(SUBPROTOCOL)
 
 
 def take_from_subprotocols(scope: Scope) -> list[str]:

@@ -9,7 +9,7 @@ to do that, so that any IP address is welcome as a host, and of names only those
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ipaddress import ip_address
 
 _HOST = re.compile(r"(?:\[([0-9A-Za-z:.%]+)\]|([0-9A-Za-z._-]+))(?::[0-9]{0,5})?", re.ASCII)
@@ -56,6 +56,23 @@ def is_loopback(host: str) -> bool:
 def is_wildcard(host: str) -> bool:
     """It stands for all addresses of this machine."""
     return is_address(host) and ip_address(host).is_unspecified
+
+
+def reached_at(host: str, addresses: Callable[[], Iterable[str]]) -> tuple[str, ...]:
+    """The hosts by which others reach a daemon that listens on `host`; none without a network.
+
+    Args:
+        host: that it listens on. All IPv6 addresses are the IPv4 ones as well.
+        addresses: gives this machine's; asked only where the host stands for all of them.
+    """
+    if not is_wildcard(host):
+        return (host,)
+    return tuple(each for each in addresses() if ":" in host or ":" not in each)
+
+
+def host_port(host: str, port: int | str) -> str:
+    """host:port, with brackets where they are needed."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def own_names(*, hostname: str, host: str, allowed: Iterable[str] = ()) -> frozenset[str]:

@@ -11,8 +11,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from services.access.files import Stamp, replace_file, stamp_of
-from services.models.files import locked
+from services.files import Stamp, locked, replace_file, stamp_of
 from tts_engine.errors import BadRequest, ConfigError, DuplexdError
 
 NAME_LENGTH = 64
@@ -120,7 +119,7 @@ class KeyFile:
         """The keys, while no other process changes them."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with locked(self.path.with_name(f"{self.path.name}.lock"), waiting=_in_silence):
+            with locked(self.path.with_name(f"{self.path.name}.lock")):
                 yield self.read()
         except OSError as error:
             raise self._failure("write", error) from error
@@ -134,7 +133,3 @@ class KeyFile:
             f"Cannot {what} the API keys in {self.path}: {error.strerror or error}",
             mend="Name another file with server.keys_file",
         )
-
-
-def _in_silence() -> None:
-    """Whoever holds the lock writes a few bytes."""

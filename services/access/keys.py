@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 
 from loguru import logger
 
-from services.access.files import Stamp
 from services.access.key_file import KeyFile
+from services.files import Stamp
 from tts_engine.errors import ConfigError, DuplexdError
 
 #: a key that is set by hand has at least so many characters

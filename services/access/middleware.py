@@ -78,7 +78,7 @@ class AccessMiddleware:
         origins: frozenset[str],
         keys: KeyRing | None,
         requests_per_minute: int,
-        key_page: Callable[[], bytes],
+        key_page: bytes,
         key_page_policy: str,
         on_refused: Callable[[DuplexdError], None],
         clock: Callable[[], float] = time.monotonic,
@@ -127,7 +127,8 @@ class AccessMiddleware:
             self._known_way(headers)
             if self._keys is None:
                 return None
-            return await self._with_key(self._keys, scope, receive, url_key, offered)
+            shown = presented(headers, offered, secure=_is_secure(scope))
+            return await self._with_key(self._keys, scope, receive, url_key, shown)
         except Refusal as refusal:
             self._tell(refusal, scope)
             return self._refused(refusal, scope, headers)
@@ -147,7 +148,7 @@ class AccessMiddleware:
                 raise TooMany("requests", wait_s=wait_s)
 
     async def _with_key(
-        self, keys: KeyRing, scope: Scope, receive: Receive, url_key: str, offered: list[str]
+        self, keys: KeyRing, scope: Scope, receive: Receive, url_key: str, shown: list[str]
     ) -> Response | None:
         """Lets a request with a good key in, by way of a cookie where the key came otherwise."""
         secure = _is_secure(scope)
@@ -160,12 +161,10 @@ class AccessMiddleware:
             self._check(keys, [key], scope)
             cookie = cookie_with(key, secure=secure)
             return Response(status_code=204, headers={"Set-Cookie": cookie})
-        shown = presented(Headers(scope=scope), offered, secure=secure)
         if url_key and _is(scope, "GET", "/"):
             self._check(keys, [url_key, *shown], scope)
             query = scope["query_string"].decode()
             response = RedirectResponse(f"/?{query}" if query else "/", 303)
-            response.headers["Cache-Control"] = "no-store"
             if keys.admits(url_key):  # a browser with a good cookie may have come by a bad link
                 response.headers["Set-Cookie"] = cookie_with(url_key, secure=secure)
             return response
@@ -191,7 +190,7 @@ class AccessMiddleware:
         asks = scope["type"] == "http" and scope["method"] == "GET"
         if isinstance(refusal, NoKey) and asks and "text/html" in headers.get("accept", ""):
             response: Response = HTMLResponse(
-                self._key_page(), refusal.status, headers=refusal.headers
+                self._key_page, refusal.status, headers=refusal.headers
             )
             response.headers["Content-Security-Policy"] = self._key_page_policy
         else:

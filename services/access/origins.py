@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
+from services.access.hosts import host_port, is_loopback, plain
 
-from services.access.hosts import is_loopback, plain
+if TYPE_CHECKING:
+    from starlette.datastructures import Headers
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -41,14 +43,14 @@ def origin_of(text: str) -> str | None:
     """
     try:
         parts = urlsplit(text)
-        host = plain(parts.hostname or "")
-        port = _PORTS.get(parts.scheme) if parts.port is None else parts.port
+        host, port = plain(parts.hostname or ""), parts.port
     except ValueError:
         return None
     more = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
     if parts.scheme not in _PORTS or not host or more:
         return None
-    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    usual = _PORTS[parts.scheme]
+    return f"{parts.scheme}://{host_port(host, usual if port is None else port)}"
 
 
 def _host(url: str) -> str:

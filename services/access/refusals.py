@@ -17,13 +17,12 @@ import math
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from services.access.public import CHALLENGE
 from services.api_errors import ApiError
 from tts_engine.errors import DuplexdError
 
 #: characters of what somebody sent that are shown
 _SHOWN = 100
-#: tells a duplexd from other servers that want a key
-CHALLENGE = 'Bearer realm="duplexd"'
 _HOW = (
     "Send one that `run.py keys add` made as `Authorization: Bearer KEY`, or open this address in "
     "a browser"
@@ -92,8 +91,8 @@ class NoKey(Refusal):
     code = "missing_api_key"
     status = 401
 
-    def __init__(self) -> None:
-        super().__init__("This daemon wants an API key", mend=_HOW)
+    def __init__(self, message: str = "This daemon wants an API key") -> None:
+        super().__init__(message, mend=_HOW)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -107,9 +106,7 @@ class WrongKey(NoKey):
     code = "invalid_api_key"
 
     def __init__(self) -> None:
-        super(NoKey, self).__init__(
-            "This is not an API key of this daemon, or it was revoked", mend=_HOW
-        )
+        super().__init__("This is not an API key of this daemon, or it was revoked")
 
 
 class BadLogin(Refusal):

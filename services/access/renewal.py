@@ -6,8 +6,8 @@ import ssl
 
 from loguru import logger
 
-from services.access.files import Stamp, stamp_of
 from services.access.tls import Tls, given_tls
+from services.files import Stamp, stamp_of
 from tts_engine.errors import DuplexdError
 
 #: how often the files are looked at, seconds

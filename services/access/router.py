@@ -7,8 +7,7 @@ from pathlib import Path
 from fastapi import APIRouter
 from fastapi.responses import FileResponse
 
-#: phones install what is called so
-CA_PATH = "duplexd-ca.crt"
+from services.access.public import CA_PATH
 
 
 def make_router(authority: Path) -> APIRouter:

@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives import serialization
 from loguru import logger
 
 from services.access.certificate import Bundle, Names, fingerprint_of, make_bundle, still_good
-from services.access.files import replace_file
-from services.models.files import locked
+from services.access.public import CA_PATH
+from services.files import locked, replace_file
 from tts_engine.errors import ConfigError, DuplexdError
 
-_AUTHORITY, _CERTIFICATE, _KEY = "duplexd-ca.crt", "server.crt", "server.key"
+_CERTIFICATE, _KEY = "server.crt", "server.key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,20 +56,20 @@ def own_tls(folder: Path, names: Names) -> Tls:
     return Tls(
         certificate=folder / _CERTIFICATE,
         key=folder / _KEY,
-        authority=folder / _AUTHORITY,
+        authority=folder / CA_PATH,
         fingerprint=fingerprint_of(bundle.authority),
     )
 
 
 def _made(folder: Path, names: Names) -> Bundle:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with locked(folder / "lock", waiting=lambda: None):
+    with locked(folder / "lock"):
         bundle = _kept(folder, names)  # another process was faster
         if bundle is None:
             bundle = make_bundle(names)
             replace_file(folder / _KEY, bundle.key, mode=0o600)
             replace_file(folder / _CERTIFICATE, bundle.certificate, mode=0o644)
-            replace_file(folder / _AUTHORITY, bundle.authority, mode=0o644)
+            replace_file(folder / CA_PATH, bundle.authority, mode=0o644)
         return bundle
 
 
@@ -112,7 +112,7 @@ def _kept(folder: Path, names: Names) -> Bundle | None:
     """What there is already, if it is good."""
     try:
         bundle = Bundle(
-            authority=(folder / _AUTHORITY).read_bytes(),
+            authority=(folder / CA_PATH).read_bytes(),
             certificate=(folder / _CERTIFICATE).read_bytes(),
             key=(folder / _KEY).read_bytes(),
         )

@@ -176,7 +176,7 @@ class DecodeWorker(Generic[T]):
         self, job: Job[T], waited_s: float, result: T | None, error: Exception | None
     ) -> None:
         self._stats.depth -= 1
-        self._stats.waited(waited_s)
+        self._stats.on_wait(waited_s)
         if job.future.done() or isinstance(error, Withdrawn):
             return
         self._stats.jobs += 1

@@ -1,13 +1,12 @@
-"""What the store needs of a file system: hashes, files that appear whole or not at all, a lock."""
+"""What the store needs of a file system: hashes, and files that appear whole or not at all."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -191,22 +190,3 @@ class Stamp:
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
-
-
-@contextmanager
-def locked(path: Path, *, waiting: Callable[[], None]) -> Iterator[None]:
-    """Holds a lock among processes; the kernel lets go of it when its holder dies.
-
-    The file stays: removing it would let two holders in, one on the old file, one on a new one.
-
-    Args:
-        path: the lock's file, made where there is none.
-        waiting: called once when another holds the lock, before waiting for it.
-    """
-    with path.open("ab") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        yield

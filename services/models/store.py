@@ -18,7 +18,8 @@ from pathlib import Path
 import platformdirs
 from loguru import logger
 
-from services.models.files import Stamp, corrupt, digest, locked
+from services.files import locked
+from services.models.files import Stamp, corrupt, digest
 from services.models.manifest import Manifest, Model, ModelFile
 from services.models.sources import bring
 from services.models.wheels import WheelCache

@@ -56,7 +56,7 @@ class House:
             "origins": frozenset({"https://app.example.com:443"}),
             "keys": KeyRing(file=self.file, clock=self.clock),
             "requests_per_minute": 0,
-            "key_page": lambda: b"<!doctype html><title>key?</title>",
+            "key_page": b"<!doctype html><title>key?</title>",
             "key_page_policy": "default-src 'none'",
             "on_refused": self.refusals.append,
             "clock": self.clock,

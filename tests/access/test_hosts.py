@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.access.hosts import host_of, is_loopback, is_wildcard, own_names, welcome
+from services.access.hosts import (
+    host_of,
+    host_port,
+    is_loopback,
+    is_wildcard,
+    own_names,
+    reached_at,
+    welcome,
+)
 
 NAMES = own_names(hostname="Studio.example.net", host="voice.lan", allowed=["App.Example.com."])
 
@@ -113,4 +121,30 @@ def test_wildcards():
         True,
         False,
         False,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("host", "hosts"),
+    [
+        ("0.0.0.0", ("192.168.1.5",)),
+        ("::", ("192.168.1.5", "fd00::5")),
+        ("0:0:0:0:0:0:0:0", ("192.168.1.5", "fd00::5")),
+    ],
+)
+def test_where_a_host_that_stands_for_all_is_reached(host: str, hosts: tuple[str, ...]):
+    assert reached_at(host, lambda: ["192.168.1.5", "fd00::5"]) == hosts
+    assert reached_at(host, list) == ()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "studio"])
+def test_any_other_is_reached_by_itself(host: str):
+    assert reached_at(host, lambda: pytest.fail("nobody needs to know")) == (host,)
+
+
+def test_brackets():
+    assert [host_port(host, 80) for host in ("127.0.0.1", "fd00::5", "studio")] == [
+        "127.0.0.1:80",
+        "[fd00::5]:80",
+        "studio:80",
     ]

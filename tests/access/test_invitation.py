@@ -168,13 +168,13 @@ def test_pages(monkeypatch: pytest.MonkeyPatch):
     found = ["192.168.1.5", "fd00::5"]
     monkeypatch.setattr("pipeline.access.own_addresses", lambda: found)
 
-    def of(host: str, tls: Tls | None = None) -> list[str]:
-        return pages(config(f"server.host='{host}'").server, 8080, tls)
+    def of(host: str, tls: str = "off") -> list[str]:
+        return pages(config(f"server.host='{host}'", f"server.tls={tls}").server, 8080)
 
     assert of("127.0.0.1") == ["http://127.0.0.1:8080/"]
-    assert of("studio", TLS) == ["https://studio:8080/"]
+    assert of("studio", "auto") == ["https://studio:8080/"]
     assert of("::1") == ["http://[::1]:8080/"]
-    assert of("0.0.0.0", TLS) == ["https://192.168.1.5:8080/"]
+    assert of("0.0.0.0", "c.pem,k.pem") == ["https://192.168.1.5:8080/"]
     assert of("::") == ["http://192.168.1.5:8080/", "http://[fd00::5]:8080/"]
     found.clear()
     assert of("0.0.0.0") == ["http://localhost:8080/"]

@@ -125,7 +125,7 @@ class KokoroEngine(SpeechEngine):
             while (part := await self._next(job)) is not None:
                 if not started:
                     started = True
-                    self.stats.waited(job.waited_s or 0.0)
+                    self.stats.on_wait(job.waited_s or 0.0)
                 for chunk in _chunks(part):
                     yield chunk
             self.stats.jobs += 1

@@ -1,9 +1,12 @@
-"""Files that others see whole, or not at all."""
+"""Files that others see whole, or not at all, and a lock among processes."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 #: inode, time of change in ns, bytes: another file has another one
@@ -36,3 +39,22 @@ def replace_file(path: Path, content: bytes, *, mode: int) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+@contextmanager
+def locked(path: Path, *, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Holds a lock among processes; the kernel lets go of it when its holder dies.
+
+    The file stays: removing it would let two holders in, one on the old file, one on a new one.
+
+    Args:
+        path: the lock's file, made where there is none.
+        waiting: called once when another holds the lock, before waiting for it.
+    """
+    with path.open("ab") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
