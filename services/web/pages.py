@@ -194,7 +194,8 @@ _ICON = (
     "%3Cpath d='M6 34.5a26 26 0 0 0 52 0z' fill='%23f0883a'/%3E%3C/svg%3E"
 )
 
-_PAGE = f"""<!doctype html>
+#: the page as UTF-8 HTML; it posts `{"key": ...}` to /login and, at 204, loads itself anew
+KEY_PAGE = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -232,7 +233,7 @@ autocapitalize="off" required aria-describedby="said">
 </main>
 </body>
 </html>
-"""
+""".encode()
 
 
 def _source(text: str) -> str:
@@ -241,14 +242,9 @@ def _source(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-#: the Content-Security-Policy to serve `key_page` with
+#: the Content-Security-Policy to serve it with
 KEY_PAGE_CSP = (
     f"default-src 'none'; style-src {_source(_STYLE)}; script-src {_source(_SCRIPT)}; "
     "img-src data:; connect-src 'self'; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
-
-
-def key_page() -> bytes:
-    """The page as UTF-8 HTML; it posts `{"key": ...}` to /login and, at 204, loads itself anew."""
-    return _PAGE.encode()

@@ -15,7 +15,10 @@ MISSING = "there is no chromium with a chromedriver (on Debian: chromium, chromi
 
 PROBE = (Path(__file__).parent / "probe.js").read_text("utf-8")
 
+_LANGUAGE = "en-US"
+
 _FLAGS = (
+    f"--lang={_LANGUAGE}",
     "--headless=new",
     "--no-sandbox",
     "--use-fake-device-for-media-stream",
@@ -43,16 +46,12 @@ def programs() -> tuple[str, str] | None:
 
 
 @contextmanager
-def chromium(
-    *, microphone: Path | None = None, args: Sequence[str] = (), language: str = "en-US"
-) -> Iterator[webdriver.Chrome]:
-    """Starts a browser with a profile of its own.
+def chromium(*, microphone: Path, args: Sequence[str] = ()) -> Iterator[webdriver.Chrome]:
+    """Starts a browser in English, with a profile of its own.
 
     Args:
-        microphone: WAV file that every `getUserMedia` hears from its start to its end; None: the
-            microphone is denied.
+        microphone: WAV file that every `getUserMedia` hears from its start to its end.
         args: further flags.
-        language: what the browser says that its user reads.
 
     Raises:
         FileNotFoundError: there is no Chromium, or no driver of it.
@@ -64,19 +63,14 @@ def chromium(
     options = webdriver.ChromeOptions()
     options.binary_location = program
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    options.add_experimental_option("prefs", {"intl.accept_languages": language})
+    options.add_experimental_option("prefs", {"intl.accept_languages": _LANGUAGE})
     with TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        flags = [*_FLAGS, f"--user-data-dir={profile}", f"--lang={language}", *args]
-        if microphone is not None:
-            flags.append(f"--use-file-for-fake-audio-capture={microphone}%noloop")
-        for flag in flags:
+        file = f"--use-file-for-fake-audio-capture={microphone}%noloop"
+        for flag in (*_FLAGS, f"--user-data-dir={profile}", *args, file):
             options.add_argument(flag)
         browser = webdriver.Chrome(options=options, service=Service(driver))
         try:
-            if microphone is not None:
-                browser.execute_cdp_cmd(
-                    "Browser.grantPermissions", {"permissions": ["audioCapture"]}
-                )
+            browser.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["audioCapture"]})
             yield browser
         finally:
             browser.quit()

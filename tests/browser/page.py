@@ -17,7 +17,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.browser.chromium import PROBE
 from tests.browser.sound import Sound
@@ -238,19 +238,11 @@ class Page:
             self.keys(Keys.TAB)
         raise AssertionError(f"the tab key does not lead to {test_id}")
 
-    def choose(self, test_id: str, value: str) -> None:
-        """Chooses from a list."""
-        Select(self.one(test_id)).select_by_value(value)
-
     # --- what one hears ---------------------------------------------------------------------
-    def sounds(self) -> list[Sound]:
-        """Every audio context that has played something so far."""
-        return [Sound.read(context) for context in self.run("return probe.read()")]
-
     def sound(self) -> Sound:
         """The page's one audio context that has a loudspeaker."""
-        (sound,) = self.sounds()
-        return sound
+        (context,) = self.run("return probe.read()")
+        return Sound.read(context)
 
     def quiet(self) -> Sound:
         """Waits until what was played is over; returns all of it."""

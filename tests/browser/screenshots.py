@@ -140,12 +140,9 @@ def _written(picture: Image.Image) -> bytes:
 @contextmanager
 def serving(**options: Any) -> Iterator[str]:
     """A daemon that is ready; its address."""
-    daemon = DaemonProcess(**options)
-    try:
+    with DaemonProcess(**options) as daemon:
         daemon.line(r" ready: ")
         yield daemon.http
-    finally:
-        daemon.close()
 
 
 def conversation(page: Page, photographer: Photographer) -> None:

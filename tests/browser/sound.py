@@ -102,8 +102,16 @@ class Sound:
         )
 
     def tone(self, start: float, end: float) -> float:
-        """The tone of the sound between two times, Hz, if it was one tone."""
-        times, power = self.speaker.times, self.speaker.power
-        inside = (times >= start) & (times < end) & (power > LEAST_POWER)
-        span = np.count_nonzero(inside) * (times[1] - times[0])
-        return float(self.cycles[inside].sum() / span)
+        """The tone of the longest sound without a hole between two times, Hz.
+
+        A hole splits a period, and moves the count by more than a tone can be told apart by.
+        """
+        times = self.speaker.times
+        step = float(times[1] - times[0])
+        spans = self.speaker.spans(join_s=step / 2)
+        longest = max(
+            (Span(max(span.start, start), min(span.end, end)) for span in spans),
+            key=lambda span: span.seconds,
+        )
+        inside = (times >= longest.start - step / 2) & (times < longest.end - step / 2)
+        return float(self.cycles[inside].sum() / (np.count_nonzero(inside) * step))

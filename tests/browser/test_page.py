@@ -30,11 +30,8 @@ SCREENS = ((320, 568), (844, 390), (820, 1180), (1440, 900))
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DaemonProcess]:
-    daemon = DaemonProcess(engines="scripted:llm=50@100,tts=50")
-    try:
+    with DaemonProcess(engines="scripted:llm=50@100,tts=50") as daemon:
         yield daemon.ready()
-    finally:
-        daemon.close()
 
 
 @pytest.fixture(scope="module")

@@ -38,67 +38,57 @@ def left(page: Page) -> Iterator[None]:
 
 def test_a_full_server_lets_one_in_when_a_place_is_free(page: Page):
     page.allowed += [FAILED_LOAD, FAILED_SOCKET]
-    daemon = DaemonProcess(sets={"server.max_sessions": 1})
-    try:
+    with DaemonProcess(sets={"server.max_sessions": 1}) as daemon:
         with connect(daemon.ready().url) as other:
             assert "session.created" in str(other.recv())
             page.open(daemon.http).press("start")
             assert page.notice("full")
         page.wait_state("listening")
         page.until(lambda: not page.all("notice"), "an end of the notice")
-    finally:
-        daemon.close()
 
 
 def test_the_conversation_goes_on_after_a_restart(page: Page):
     page.allowed += [FAILED_LOAD, FAILED_SOCKET]
-    first = DaemonProcess()
-    try:
+    with DaemonProcess() as first:
         page.open(first.ready().http).press("start")
         page.wait_state("listening")
         page.write("第一句")
         page.wait_row("assistant")
-    finally:
-        first.close()
     page.wait_state("reconnecting")
     assert page.all("notice")
-    second = DaemonProcess(sets={"server.port": first.port})
-    try:
+    with DaemonProcess(sets={"server.port": first.port}) as second:
         second.ready()
         page.run("dispatchEvent(new Event('online'))")  # or it would wait for its next try
         page.wait_state("listening")
         page.write("第二句")
         assert page.wait_row("assistant", 2).text == "你说的是：第二句"
         assert [row.state for row in page.rows()] == ["final"] * 4
-    finally:
-        second.close()
 
 
 def test_a_wrong_key_is_told_and_the_right_one_lets_in(page: Page, tmp_path: Path):
     page.allowed += [FAILED_LOAD]
-    daemon = DaemonProcess(
+    with DaemonProcess(
         sets={"server.require_key": "true", "server.keys_file": tmp_path / "keys.json"},
         env={"DUPLEXD_API_KEY": KEY},
-    )
-    try:
+    ) as daemon:
         daemon.line(r" ready: ")
-        page.open(daemon.http)
-        field = page.until(lambda: page.find("#key"), "a field for the key")
-        field.send_keys("this-is-another-key", Keys.ENTER)
-        assert "wrong" in page.until(lambda: page.find("#said").text, "word of the wrong key")
-        assert field.get_attribute("aria-invalid") == "true"
-        assert field.get_attribute("type") == "password"
-        page.find("#show").click()
-        assert field.get_attribute("type") == "text"
-        page.find("#lang").click()
-        assert has_hanzi(page.find("#title").text)
-        page.find("#lang").click()
-        assert not has_hanzi(page.find("#title").text)
-        field.clear()
-        field.send_keys(KEY, Keys.ENTER)
-        page.press("start")
-        page.wait_state("listening")
-        assert KEY not in page.run("return location.href + document.documentElement.outerHTML")
-    finally:
-        page.leave()
-        daemon.close()
+        try:
+            page.open(daemon.http)
+            field = page.until(lambda: page.find("#key"), "a field for the key")
+            field.send_keys("this-is-another-key", Keys.ENTER)
+            assert "wrong" in page.until(lambda: page.find("#said").text, "word of the wrong key")
+            assert field.get_attribute("aria-invalid") == "true"
+            assert field.get_attribute("type") == "password"
+            page.find("#show").click()
+            assert field.get_attribute("type") == "text"
+            page.find("#lang").click()
+            assert has_hanzi(page.find("#title").text)
+            page.find("#lang").click()
+            assert not has_hanzi(page.find("#title").text)
+            field.clear()
+            field.send_keys(KEY, Keys.ENTER)
+            page.press("start")
+            page.wait_state("listening")
+            assert KEY not in page.run("return location.href + document.documentElement.outerHTML")
+        finally:
+            page.leave()

@@ -36,6 +36,8 @@ ROUNDING_S = 1e-6
 #: longest silence between two syllables, seconds
 SYLLABLES_S = 0.3
 
+pytestmark = pytest.mark.alone
+
 QUESTIONS = ("为什么天空是蓝色的？", "等一下，换个话题。")
 ANSWERS = (
     "天空是蓝色的，因为阳光在空气里散开了。" * 6,
@@ -67,11 +69,8 @@ SETS = {
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DaemonProcess]:
-    daemon = DaemonProcess(engines="scripted:asr=60,llm=100@50,tts=100", sets=SETS)
-    try:
+    with DaemonProcess(engines="scripted:asr=60,llm=100@50,tts=100", sets=SETS) as daemon:
         yield daemon.ready()
-    finally:
-        daemon.close()
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,8 @@ import { append, cancel, message, respond, update } from "./wire.js";
 const REMEMBERED = 20;
 /** refusals that only say that the daemon was faster */
 const HARMLESS = new Set(["response_cancel_not_active", "item_not_found"]);
+/** notices of a connection that there is not, or not yet */
+const OFFLINE = ["full", "warming", "lost", "unreachable", "engine-failed"];
 
 class App {
   constructor() {
@@ -77,7 +79,6 @@ class App {
       onLang: () => this.translate(),
       onTheme: () => this.stage.disc.recolour(),
     });
-    this.stage.disc.recolour();
     this.bind();
     this.show();
     this.showTimings();
@@ -179,7 +180,7 @@ class App {
   opened() {
     this.link = "open";
     if (!this.choices.loaded) void this.choices.load().then(() => this.configure());
-    this.notices.hide("full", "warming", "lost", "unreachable", "engine-failed", "key");
+    this.notices.hide(...OFFLINE, "key");
     this.configure();
     for (const { role, text } of this.conversation.transcript.memory(REMEMBERED)) {
       this.socket.send(message(role, text));
@@ -240,7 +241,7 @@ class App {
     this.link = "idle";
     this.microphone.end();
     this.waiting = false;
-    this.notices.hide("full", "warming", "lost", "unreachable", "engine-failed");
+    this.notices.hide(...OFFLINE);
     const focused = document.activeElement?.id === "stop";
     this.show();
     if (focused) byId("start").focus();
@@ -303,7 +304,7 @@ class App {
 
   /** @param {import("./latency.js").Timing} timing */
   timed(timing) {
-    this.transcriptView.chip(timing.id, v2v(timing), timing.number);
+    this.transcriptView.chip(timing.id, v2v(timing));
     this.showTimings();
   }
 
@@ -355,7 +356,7 @@ class App {
     this.forget();
     this.become(before);
     for (const entry of before.transcript.entries) this.transcriptView.show(entry, false);
-    for (const timing of before.timings.turns) this.timed(timing);
+    for (const timing of before.timings.turns) this.transcriptView.chip(timing.id, v2v(timing));
   }
 
   /** What was before cannot be brought back any more. */

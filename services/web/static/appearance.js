@@ -2,7 +2,7 @@
 /** Language and theme: the browser's, until another is chosen. */
 
 import { fill, lang, setLang, t } from "./i18n.js";
-import { byId } from "./page.js";
+import { byId, label } from "./page.js";
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -23,9 +23,7 @@ export function dress({ settings, onChange, onLang, onTheme }) {
     for (const meta of document.querySelectorAll("meta[name=theme-color]")) {
       meta.setAttribute("content", background); // of the bars that the browser puts around the page
     }
-    const label = t(shown() === "dark" ? "theme_light" : "theme_dark");
-    byId("theme").setAttribute("aria-label", label);
-    byId("theme").title = label;
+    label(byId("theme"), t(shown() === "dark" ? "theme_light" : "theme_dark"));
   };
   const words = () => {
     root.lang = setLang(settings.lang) === "zh" ? "zh-CN" : "en";

@@ -16,11 +16,11 @@ export class Composer {
       const composing = event.isComposing || event.keyCode === 229;
       if (event.key !== "Enter" || event.shiftKey || composing) return;
       event.preventDefault();
-      if (this.text) onSend();
+      onSend();
     });
     byId("composer").addEventListener("submit", (event) => {
       event.preventDefault();
-      if (this.text) onSend();
+      onSend();
     });
   }
 

@@ -45,7 +45,7 @@ export class Conversation {
     this._onChange = onChange;
     this._onTiming = onTiming;
     this._onError = onError;
-    /** the answer that is open @type {{response: string, item: string} | null} */
+    /** the answer that is open @type {{item: string} | null} */
     this._open = null;
     /** answers that were cut: what still comes of them is not played @type {Set<string>} */
     this._cut = new Set();
@@ -127,7 +127,7 @@ export class Conversation {
     },
     "response.created": (event) => {
       this.thinking = true;
-      this._open = { response: event.response.id, item: "" };
+      this._open = { item: "" };
       this.timings.answer(event.response.id);
     },
     "response.output_item.added": (event) => {
@@ -166,8 +166,8 @@ export class Conversation {
       this.paused = false;
     },
     "duplexd.turn": (event) => {
-      this.timings.report(event.response_id ?? "", event.report);
-      this._told(event.response_id ?? "");
+      const timing = this.timings.report(event.response_id ?? "", event.report);
+      if (timing) this._onTiming(timing);
     },
     error: (event) => {
       if (!this._open) this.thinking = false;
@@ -181,7 +181,7 @@ export class Conversation {
     if (event.type === "audible") {
       this.playing = true;
       this.thinking = false;
-      const entry = this.transcript.entries.find((each) => each.id === event.id);
+      const entry = this.transcript.find(event.id);
       if (entry) this._first(entry.answer, event.at);
     } else if (event.type === "drained") {
       this.playing = false;
@@ -190,7 +190,7 @@ export class Conversation {
       // The daemon reckons what was heard; this is what was.
       if (event.playedMs > 0) this._send(truncate(event.id, event.playedMs));
     } else if (event.type === "underrun") {
-      const entry = this.transcript.entries.find((each) => each.id === event.id);
+      const entry = this.transcript.find(event.id);
       const timing = entry && this.timings.of(entry.answer);
       if (timing) timing.underruns += 1;
     }
@@ -205,12 +205,6 @@ export class Conversation {
     const timing = this.timings.of(answer);
     if (!timing || timing.heard !== null || at === null) return;
     timing.heard = at;
-    this._told(answer);
-  }
-
-  /** @param {string} answer */
-  _told(answer) {
-    const timing = this.timings.of(answer);
-    if (timing) this._onTiming(timing);
+    this._onTiming(timing);
   }
 }

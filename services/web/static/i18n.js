@@ -1,6 +1,8 @@
 // @ts-check
 /** Every word of the page, in both languages. */
 
+import { label } from "./page.js";
+
 /** @typedef {"zh" | "en"} Lang */
 
 /** @type {Record<string, [zh: string, en: string]>} */
@@ -212,9 +214,7 @@ export function fill(root) {
     element.textContent = t(/** @type {HTMLElement} */ (element).dataset.t ?? "");
   }
   for (const element of root.querySelectorAll("[data-t-label]")) {
-    const text = t(/** @type {HTMLElement} */ (element).dataset.tLabel ?? "");
-    element.setAttribute("aria-label", text);
-    element.setAttribute("title", text);
+    label(element, t(/** @type {HTMLElement} */ (element).dataset.tLabel ?? ""));
   }
   for (const element of root.querySelectorAll("[data-t-hint]")) {
     const text = t(/** @type {HTMLElement} */ (element).dataset.tHint ?? "");

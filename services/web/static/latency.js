@@ -8,7 +8,7 @@
  */
 
 /** the daemon's parts in the order of its critical path: pipeline/latency.py */
-export const PARTS = [
+const PARTS = [
   "frame_in",
   "vad_lag",
   "endpoint_wait",
@@ -26,7 +26,7 @@ const OUTSIDE = "outside";
 const WHOLE = "whole";
 /** who works in a part: the colours of the chart, in their order */
 export const GROUPS = ["ear", "mind", "voice", "outside"];
-export const GROUP = {
+const GROUP = {
   frame_in: "outside",
   vad_lag: "ear",
   endpoint_wait: "ear",
@@ -172,14 +172,16 @@ export class Timings {
   /**
    * @param {string} id
    * @param {Record<string, any>} report the daemon's
+   * @returns {Timing | undefined} the turn, if it is known
    */
   report(id, report) {
     const turn = this.of(id);
-    if (!turn) return;
+    if (!turn) return undefined;
     turn.parts_ms = report.parts_ms ?? {};
     turn.work_ms = report.work_ms ?? {};
     turn.server_ms = report.v2v_server_ms ?? null;
     turn.outcome = report.outcome ?? "";
+    return turn;
   }
 
   /** Voice to voice of all spoken turns, and of the typed ones if there are no others. */

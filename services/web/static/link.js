@@ -39,10 +39,6 @@ export class Link {
     this._timer = undefined;
   }
 
-  get open() {
-    return this._welcome;
-  }
-
   /** Tries now. */
   connect() {
     this.end();

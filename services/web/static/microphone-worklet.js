@@ -3,8 +3,8 @@
 
 import { SoundTracker } from "./energy.js";
 import { Resampler } from "./resampler.js";
+import { RATE } from "./wire.js";
 
-const RATE = 24000;
 const FRAME = 480;
 
 class Microphone extends AudioWorkletProcessor {

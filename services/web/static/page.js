@@ -32,5 +32,15 @@ export function put(id, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+/**
+ * Names an element, for who sees it and for who does not.
+ * @param {Element} element
+ * @param {string} text
+ */
+export function label(element, text) {
+  element.setAttribute("aria-label", text);
+  element.setAttribute("title", text);
+}
+
 /** @param {boolean} value */
 export const yes = (value) => (value ? "yes" : "no");

@@ -33,10 +33,9 @@ class Playback extends AudioWorkletProcessor {
    * @param {Float32Array[][]} outputs
    */
   process(_inputs, outputs) {
-    const [first, ...others] = outputs[0];
-    const id = this._queue.pull(first, currentTime);
-    for (const channel of others) channel.set(first);
-    this._level(first, id);
+    const [[channel]] = outputs;
+    const id = this._queue.pull(channel, currentTime);
+    this._level(channel, id);
     return true;
   }
 

@@ -6,9 +6,8 @@
 
 import { SoundTracker } from "./energy.js";
 import { Resampler } from "./resampler.js";
+import { RATE } from "./wire.js";
 
-/** samples per second of what comes in */
-const RATE = 24000;
 /** audio in hand with which an answer starts, seconds: the daemon sends 0.2 s of it at once */
 const START_S = 0.1;
 /** with less than that it starts so long after its first sample came: short and slow ones wait no more */
@@ -91,7 +90,7 @@ export class PlayQueue {
 
   /** Holds at the sample that comes next. */
   pause() {
-    if (!this._paused) this._cut();
+    this._cut();
     this._paused = true;
   }
 
@@ -126,11 +125,6 @@ export class PlayQueue {
     this._drained();
     this._fade(block, at);
     return sounded;
-  }
-
-  /** How much of the answer that plays was played, milliseconds. */
-  get playedMs() {
-    return this._answers.length ? this._ms(this._answers[0].played) : 0;
   }
 
   /** @param {string} id */

@@ -3,7 +3,7 @@
 
 import { duration, t } from "./i18n.js";
 import { GROUPS, sums, v2v } from "./latency.js";
-import { byId, make, yes } from "./page.js";
+import { byId, label, make, yes } from "./page.js";
 import { shape } from "./shapes.js";
 import { keys, waterfall } from "./waterfall.js";
 
@@ -80,9 +80,8 @@ export class TimingView {
     const button = make("button", "turn-bar");
     button.type = "button";
     button.dataset.id = turn.id;
-    const label = `${t("timing_of", { n: turn.number })}${t("colon")}${duration(v2v(turn))}`;
-    button.setAttribute("aria-label", label);
-    button.title = label;
+    const name = t("timing_of", { n: turn.number });
+    label(button, `${name}${t("colon")}${duration(v2v(turn))}`);
     button.setAttribute("aria-pressed", String(turn.id === chosen));
     button.append(column(turn, longest));
     button.addEventListener("click", () => {

@@ -45,15 +45,13 @@ export class TranscriptView {
       }
       this._write(row, entry);
     }
-    document.body.dataset.empty = yes(this._known.size === 0);
-    byId("empty").hidden = this._known.size > 0;
+    this._empty();
     this._follow();
   }
 
-  /** @param {string} answer @param {number | null} ms @param {number} number */
-  chip(answer, ms, number) {
-    const row = this._rows.querySelector(`[data-answer="${CSS.escape(answer)}"]`);
-    const meta = row?.querySelector(".meta");
+  /** @param {string} answer @param {number | null} ms */
+  chip(answer, ms) {
+    const meta = this._row(answer)?.querySelector(".meta");
     if (!meta || ms === null) return;
     let chip = /** @type {HTMLButtonElement | null} */ (meta.querySelector(".chip"));
     if (!chip) {
@@ -66,7 +64,6 @@ export class TranscriptView {
       meta.append(chip);
     }
     chip.textContent = duration(ms);
-    chip.dataset.turn = String(number);
     chip.setAttribute("aria-label", t("timing_open", { ms: duration(ms) }));
     this._follow();
   }
@@ -90,7 +87,7 @@ export class TranscriptView {
 
   /** @param {string} answer that the reader has asked for */
   reveal(answer) {
-    const row = this._rows.querySelector(`[data-answer="${CSS.escape(answer)}"]`);
+    const row = this._row(answer);
     // all of it, and if there is no room for that, what its details begin with
     row?.scrollIntoView({ block: "nearest" });
     row?.querySelector(".chip")?.scrollIntoView({ block: "nearest" });
@@ -98,7 +95,7 @@ export class TranscriptView {
 
   /** @param {string} answer whose chip gets the focus */
   focusChip(answer) {
-    const chip = this._rows.querySelector(`[data-answer="${CSS.escape(answer)}"] .chip`);
+    const chip = this._row(answer)?.querySelector(".chip");
     if (chip instanceof HTMLElement) chip.focus({ preventScroll: true });
   }
 
@@ -114,8 +111,19 @@ export class TranscriptView {
   clear() {
     this._rows.replaceChildren();
     this._known.clear();
-    document.body.dataset.empty = "yes";
-    byId("empty").hidden = false;
+    this._empty();
+  }
+
+  /** @param {string} answer @returns {Element | null} */
+  _row(answer) {
+    return this._rows.querySelector(`[data-answer="${CSS.escape(answer)}"]`);
+  }
+
+  /** Shows what there is to try, as long as there is nothing to read. */
+  _empty() {
+    const empty = this._known.size === 0;
+    document.body.dataset.empty = yes(empty);
+    byId("empty").hidden = !empty;
   }
 
   /** @param {Entry} entry */

@@ -27,7 +27,7 @@ export class Transcript {
    * @param {Partial<Entry>} [more]
    */
   open(id, role, more = {}) {
-    if (this._find(id)) return;
+    if (this.find(id)) return;
     /** @type {Entry} */
     const entry = {
       id,
@@ -46,7 +46,7 @@ export class Transcript {
 
   /** @param {string} id @param {string} delta */
   write(id, delta) {
-    const entry = this._find(id);
+    const entry = this.find(id);
     if (!entry || entry.state !== "partial") return;
     entry.text += delta;
     this._onChange(entry, false);
@@ -54,7 +54,7 @@ export class Transcript {
 
   /** The user's turn is understood. @param {string} id @param {string} text */
   understood(id, text) {
-    const entry = this._find(id);
+    const entry = this.find(id);
     if (!entry) return;
     if (!text.trim()) {
       this.remove(id);
@@ -67,7 +67,7 @@ export class Transcript {
 
   /** The user's turn could not be understood. @param {string} id */
   failed(id) {
-    const entry = this._find(id);
+    const entry = this.find(id);
     if (!entry) return;
     entry.state = "failed";
     this._onChange(entry, false);
@@ -79,7 +79,7 @@ export class Transcript {
    * @param {string | null} heard what was heard of it; null: all of it
    */
   over(id, heard) {
-    const entry = this._find(id);
+    const entry = this.find(id);
     if (!entry || entry.state !== "partial") return;
     const sent = entry.text;
     const kept = heard === null ? sent.length : shared(sent, heard);
@@ -94,7 +94,7 @@ export class Transcript {
 
   /** @param {string} id */
   remove(id) {
-    const entry = this._find(id);
+    const entry = this.find(id);
     if (!entry) return;
     this.entries.splice(this.entries.indexOf(entry), 1);
     this._onChange(entry, true);
@@ -118,7 +118,7 @@ export class Transcript {
   }
 
   /** @param {string} id */
-  _find(id) {
+  find(id) {
     return this.entries.find((entry) => entry.id === id);
   }
 }

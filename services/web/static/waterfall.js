@@ -70,7 +70,6 @@ function head() {
 /** @param {ReturnType<typeof bars>[number]} bar @param {number} span milliseconds */
 function row({ part, group, start, ms }, span) {
   const element = make("tr");
-  element.dataset.part = part;
   const name = make("th", "", t(`part_${part}`));
   name.scope = "row";
   const place = make("td");
