@@ -18,7 +18,8 @@ from pipeline.config_schema import Config
 from pipeline.ear import EarSettings
 from pipeline.engines import EngineRoom
 from pipeline.metrics import Metrics
-from pipeline.session import Engines, Session, SessionSettings, check_options
+from pipeline.options import SessionSettings, check_options
+from pipeline.session import Engines, Session
 from pipeline.turns.state import TurnSettings
 from pipeline.version import version
 from services.access.router import make_router as make_certificate_router

@@ -62,7 +62,6 @@ class TurnDriver:
         answers: of the conversation.
         book: of its context.
         effects: performs what has to travel.
-        settings: of the turn core.
         plan: what holds for an answer that begins now.
         accounts: where turns and failures are counted.
         apologies: what is said when a turn was not understood, by language.
@@ -76,7 +75,6 @@ class TurnDriver:
         answers: Answers,
         book: ContextBook,
         effects: Effects,
-        settings: TurnSettings,
         plan: Callable[[AnswerOptions], AnswerPlan],
         accounts: Accounts,
         apologies: Mapping[str, str],
@@ -89,7 +87,7 @@ class TurnDriver:
         self._plan = plan
         self._accounts = accounts
         self._apologies = apologies
-        self._state = TurnState(settings=settings)
+        self._state = TurnState()
         self._finaliser: asyncio.Task[None] | None = None
         self._numbers = itertools.count(1)
         self._asks: dict[int, AnswerOptions] = {}  # requests that neither began nor were dropped

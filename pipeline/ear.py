@@ -196,7 +196,7 @@ class Ear(STTService):
 
     def speech_end(self) -> SpeechEnd:
         """Finds the last voiced sample by the energy rule, just after the turn core decided."""
-        past = list(self._past)[-_LOOK_BACK:]
+        past = list(self._past)
         if not past:
             now = time.monotonic()
             return SpeechEnd(now, now)
@@ -228,10 +228,7 @@ class Ear(STTService):
         heard = self._waiting.popleft()
         assert isinstance(heard, _Heard)
         heard.seen = time.monotonic()
-        if self._holding or self._held:
-            self._held.append(lambda: self._take(heard, probability))
-        else:
-            self._take(heard, probability)
+        self._deliver(lambda: self._take(heard, probability))
         while self._waiting and not isinstance(self._waiting[0], _Heard):
             step = self._waiting.popleft()
             assert not isinstance(step, _Heard)

@@ -11,7 +11,7 @@ from pipeline.turns.state import TurnSettings
 from services.answer import AnswerPlan
 from services.face import AnswerOptions, SessionOptions
 from services.llm.service import AnswerSettings
-from services.tools import NamedTool, Tool, ToolChoice
+from services.tools import NamedTool, Tool, ToolChoice, may_choose
 from services.voices import resolve_voice
 from tts_engine.engine import SpeechEngine
 from tts_engine.errors import BadRequest
@@ -73,16 +73,11 @@ def check_answer(answer: AnswerOptions, session: SessionOptions, voice: SpeechEn
 
 
 def _check_choice(choice: ToolChoice, tools: tuple[Tool, ...]) -> None:
-    if not _may_choose(choice, tools):
-        wanted = choice.name if isinstance(choice, NamedTool) else "any"
+    if isinstance(choice, NamedTool) and not may_choose(choice, tools):
         raise BadRequest(
-            f"The function {wanted!r} is to be called, and it is not among the tools",
+            f"The function {choice.name!r} is to be called, and it is not among the tools",
             mend="Name it in the tools as well",
         )
-
-
-def _may_choose(choice: ToolChoice, tools: tuple[Tool, ...]) -> bool:
-    return not isinstance(choice, NamedTool) or any(tool.name == choice.name for tool in tools)
 
 
 def turn_settings(base: TurnSettings, options: SessionOptions) -> TurnSettings:
@@ -116,7 +111,7 @@ def plan_answer(
     base = settings.answers
     tools = session.tools if answer.tools is None else answer.tools
     choice = session.tool_choice if answer.tool_choice is None else answer.tool_choice
-    if not _may_choose(choice, tools):  # chosen for the session, for other tools than this answer's
+    if not may_choose(choice, tools):  # chosen for the session, for other tools than this answer's
         choice = "auto"
     own = session.instructions if answer.instructions is None else answer.instructions
     context = answer.context

@@ -94,7 +94,6 @@ class Session:
             answers=answers,
             book=book,
             effects=self._effects,
-            settings=settings.turns,
             plan=self._plan,
             accounts=accounts,
             apologies=settings.apologies,

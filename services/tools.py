@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -29,3 +29,8 @@ class NamedTool:
 
 
 ToolChoice = Literal["auto", "none", "required"] | NamedTool
+
+
+def may_choose(choice: ToolChoice, tools: Sequence[Tool]) -> bool:
+    """A function that must be called has to be among the tools."""
+    return not isinstance(choice, NamedTool) or any(tool.name == choice.name for tool in tools)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from tts_engine.errors import UnknownVoice
 
@@ -25,6 +26,14 @@ OPENAI_VOICES = frozenset(
         "verse",
     }
 )
+
+
+def voice_name(value: object) -> object:
+    """The name out of what a client wrote: the name, or {"id": name}; anything else as it is."""
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, object]", value)
+    return fields["id"] if set(fields) == {"id"} else fields
 
 
 def resolve_voice(name: str, voices: Sequence[str]) -> str:

@@ -176,7 +176,7 @@ def _failed(state: TurnState, request: int) -> Step:
 
 def _asked(state: TurnState) -> int | None:
     """The request that waits for the turn's text, not for the end of an answer."""
-    return None if state.answering and state.called else state.asked
+    return None if state.called else state.asked
 
 
 def _idled(state: TurnState) -> TurnState:
@@ -232,7 +232,7 @@ def _respond(state: TurnState, ask: int, *, aside: bool) -> Step:
     if aside:
         return replace(state, aside=(*state.aside, ask)), ()
     dropped = _drop(state.asked)
-    if state.phase is Phase.DECIDED or (state.answering and state.called):
+    if state.phase is Phase.DECIDED or state.called:
         return replace(state, asked=ask), dropped
     state, actions = _answer(replace(state, asked=None), Respond(ask))
     return state, (*dropped, *actions)

@@ -57,7 +57,7 @@ class TurnState:
         now_ms: the audio clock.
         request: number of the last `Finalise`; replies to others are stale.
         answering: an answer is made or played.
-        called: that answer has called a function.
+        called: that answer has called a function; never without one.
         unasked: the last answer came by itself, after a silence.
         asked: the request that waits, for the turn's text or for the end of an answer that has
             called a function.

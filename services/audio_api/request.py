@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from services.api_errors import ApiError
+from services.voices import voice_name
 from tts_engine.errors import BadRequest
 
 #: characters of a text, as at OpenAI
@@ -29,14 +30,6 @@ MIN_SPEED, MAX_SPEED = 0.5, 2.0
 _MAX_NAME = 512
 
 Format = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
-
-
-def _voice_name(value: object) -> object:
-    """A voice may be written as its name or as {"id": name}."""
-    if not isinstance(value, dict):
-        return value
-    fields = cast("dict[str, object]", value)
-    return fields["id"] if set(fields) == {"id"} else fields
 
 
 def _speed(value: float) -> float:
@@ -63,7 +56,7 @@ class SpeechRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     input: Annotated[str, Field(min_length=1, max_length=MAX_INPUT)]
-    voice: Annotated[str, Field(max_length=_MAX_NAME), BeforeValidator(_voice_name)]
+    voice: Annotated[str, Field(max_length=_MAX_NAME), BeforeValidator(voice_name)]
     model: Annotated[str, Field(max_length=_MAX_NAME)] = ""
     response_format: Format = "mp3"
     speed: Annotated[float, AfterValidator(_speed)] | None = None

@@ -263,12 +263,8 @@ class Answers:
         answer.early = False
         if answer.speech is not None:
             return (), answer.speech
-        session = answer.session
         answer.speech = speech = Speech(
-            self._place(answer),
-            spoken=answer.spoken,
-            modality=session.modality,
-            says=session.says,
+            self._place(answer), spoken=answer.spoken, says=answer.session.says
         )
         answer.outputs.append(speech)
         self._asked(answer)

@@ -10,7 +10,6 @@ from services.items import answer_ref, call_ref
 from services.realtime.audio import encode_audio
 from services.realtime.formats import MOUTH_RATE, AudioFormat, MouthFeed
 from services.realtime.items import Item, Items, function_call, message
-from services.realtime.schema import Modality
 from services.realtime.wire import Wire
 
 Status = Literal["in_progress", "completed", "incomplete"]
@@ -34,9 +33,9 @@ class Place:
 class _Output:
     """One item of a response."""
 
-    def __init__(self, place: Place, *, kind: str) -> None:
+    def __init__(self, place: Place) -> None:
         self._place = place
-        self.item = Item(id=place.wire.new_id(kind), shown=None, done=False)
+        self.item = Item(id=place.wire.new_id("item"), shown=None, done=False)
         self._previous: str | None = None
 
     @property
@@ -121,12 +120,9 @@ class Speech(_Output):
         says: how it sounds on the wire.
     """
 
-    def __init__(
-        self, place: Place, *, spoken: Spoken, modality: Modality, says: AudioFormat
-    ) -> None:
-        super().__init__(place, kind="item")
+    def __init__(self, place: Place, *, spoken: Spoken, says: AudioFormat) -> None:
+        super().__init__(place)
         self._spoken = spoken
-        self._as_text = modality == "text"
         self._feed = MouthFeed(says)
         self._text: list[str] = []
         self.item.ref = answer_ref(spoken.revision) if place.items is not None else None
@@ -142,7 +138,7 @@ class Speech(_Output):
     def text(self, text: str) -> list[str]:
         """A piece of its text."""
         self._text.append(text)
-        kind = "output_text" if self._as_text else "output_audio_transcript"
+        kind = "output_text" if self._spoken.as_text else "output_audio_transcript"
         return [self._event(f"response.{kind}.delta", **self._content(), delta=text)]
 
     def audio(self, pcm: bytes) -> list[str]:
@@ -159,7 +155,7 @@ class Speech(_Output):
         sent = "".join(self._text)
         content = self._content()
         events: list[str] = []
-        if self._as_text:
+        if self._spoken.as_text:
             events.append(self._event("response.output_text.done", **content, text=sent))
         else:
             if status == "completed":
@@ -173,7 +169,7 @@ class Speech(_Output):
 
     def truncated(self, heard_ms: int) -> list[str]:
         """How much of it was heard, where that can be told."""
-        if self._as_text or self._place.items is None:
+        if self._spoken.as_text or self._place.items is None:
             return []
         return [
             self._event(
@@ -194,14 +190,15 @@ class Speech(_Output):
         return {**self._where(), "content_index": 0}
 
     def _part(self, text: str) -> dict[str, Any]:
-        if self._as_text:
+        if self._spoken.as_text:
             return {"type": "text", "text": text}
         return {"type": "audio", "transcript": text}
 
     def _message(self, status: Status, text: str | None = None) -> dict[str, Any]:
         content: list[dict[str, Any]] = []
         if text is not None:
-            kind, key = ("output_text", "text") if self._as_text else ("output_audio", "transcript")
+            as_text = self._spoken.as_text
+            kind, key = ("output_text", "text") if as_text else ("output_audio", "transcript")
             content.append({"type": kind, key: text})
         return message(item_id=self.item.id, role="assistant", content=content, status=status)
 
@@ -210,7 +207,7 @@ class Call(_Output):
     """A function call, told as the language model writes it."""
 
     def __init__(self, place: Place, *, call_id: str, name: str) -> None:
-        super().__init__(place, kind="item")
+        super().__init__(place)
         self._call_id = call_id
         self._name = name
         self._written: list[str] = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from services.face import AnswerOptions
 from services.items import ContextItem, FunctionCall, FunctionOutput
 from services.realtime.items import Items, context_item, unknown_call
-from services.realtime.schema import MAX_TOKENS, Refused
+from services.realtime.schema import MAX_TOKENS, Refused, token_limit
 from services.realtime.schema_items import CallItem, CallOutputItem, ItemReference, MessageItem
 from services.realtime.schema_response import ResponseOptions
 from services.realtime.session import Session
@@ -96,21 +96,18 @@ def answer_options(request: Request, session: Session, items: Items) -> AnswerOp
         check_choice(given.tool_choice, known, param="response.tool_choice")
     speech = given.audio.output if given.audio else None
     limit = given.max_output_tokens
+    unlimited = limit == "inf" and session.max_tokens is not None
     return AnswerOptions(
         ask=request.ask,
         instructions=given.instructions,
         voice=speech.voice if speech else None,
         speak=None if given.output_modalities is None else given.output_modalities == ["audio"],
-        max_tokens=MAX_TOKENS if limit == "inf" and session.max_tokens is not None else _int(limit),
+        max_tokens=MAX_TOKENS if unlimited else token_limit(limit),
         tools=tools,
         tool_choice=given.tool_choice,
         context=_context(given, items) if given.input is not None else None,
         remember=request.remembered,
     )
-
-
-def _int(limit: object) -> int | None:
-    return limit if isinstance(limit, int) else None
 
 
 def _context(given: ResponseOptions, items: Items) -> tuple[ContextItem, ...]:

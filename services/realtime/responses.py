@@ -18,10 +18,10 @@ def show_response(
     session: Session,
     conversation_id: str | None,
     metadata: dict[str, str] | None,
-    status: str = "in_progress",
-    details: dict[str, Any] | None = None,
-    output: list[dict[str, Any]] | None = None,
-    usage: Usage | None = None,
+    status: str,
+    details: dict[str, Any] | None,
+    output: list[dict[str, Any]],
+    usage: Usage | None,
 ) -> dict[str, Any]:
     """The object.
 
@@ -35,7 +35,7 @@ def show_response(
         "id": response_id,
         "status": status,
         "status_details": details,
-        "output": output or [],
+        "output": output,
         "conversation_id": conversation_id,
         "output_modalities": [session.modality],
         "max_output_tokens": session.shown_limit,

@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from services.voices import voice_name
 from tts_engine.errors import BadRequest
 
 #: longest id that a client may choose, and longest name of anything
@@ -104,19 +105,20 @@ def _token_limit(value: Any) -> Any:
     # a union would name its branches in the path of the field at fault
     if value == "inf" or (type(value) is int and 1 <= value <= MAX_TOKENS):
         return value
-    raise PydanticCustomError("token_limit", "an integer from 1 to 4096, or 'inf'")
+    raise PydanticCustomError(
+        "token_limit", "an integer from 1 to {most}, or 'inf'", {"most": MAX_TOKENS}
+    )
 
 
 MaxTokens = Annotated[Any, AfterValidator(_token_limit)]
 
 
-def _voice_name(value: Any) -> Any:
-    """A voice may be written as its name or as {"id": name}."""
-    fields = as_object(value)
-    return fields["id"] if fields is not None and set(fields) == {"id"} else value
+def token_limit(given: Any) -> int | None:
+    """A valid `MaxTokens` as a number; None: no limit was given, or "inf"."""
+    return None if given == "inf" else given
 
 
-Voice = Annotated[Name, BeforeValidator(_voice_name)]
+Voice = Annotated[Name, BeforeValidator(voice_name)]
 
 _NOT_SUPPORTED = "part_not_supported"
 #: what to do instead of sending a kind of object that is not supported

@@ -10,7 +10,6 @@ from pydantic import Field
 from services.items import FunctionCall, FunctionOutput, Message
 from services.realtime.schema import (
     MAX_LIST,
-    MAX_TEXT,
     FunctionName,
     Id,
     Role,
@@ -65,7 +64,7 @@ class CallItem(_Item):
 
     type: Literal["function_call"]
     name: FunctionName
-    arguments: Annotated[str, Field(max_length=MAX_TEXT)]
+    arguments: Text
     call_id: Id | None = None
 
     def context(self, *, call_id: str) -> FunctionCall:

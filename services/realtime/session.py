@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from services.face import SessionOptions
 from services.realtime.formats import PCM, AudioFormat
-from services.realtime.schema import Modality
+from services.realtime.schema import Modality, token_limit
 from services.realtime.schema_response import ResponseOptions
 from services.realtime.schema_session import (
     AudioInput,
@@ -85,7 +85,7 @@ class Session:
         if options.output_modalities is not None:
             changes["modality"] = options.output_modalities[0]
         if options.max_output_tokens is not None:
-            changes["max_tokens"] = _limit(options.max_output_tokens)
+            changes["max_tokens"] = token_limit(options.max_output_tokens)
         speech = options.audio.output if options.audio else None
         if speech is not None and speech.voice is not None:
             changes["voice"] = speech.voice
@@ -179,12 +179,8 @@ def _changes(patch: RealtimePatch) -> dict[str, Any]:
         changes["tools"] = tuple(tool.tool() for tool in patch.tools)
     changes = {name: value for name, value in changes.items() if value is not None}
     if patch.max_output_tokens is not None:
-        changes["max_tokens"] = _limit(patch.max_output_tokens)
+        changes["max_tokens"] = token_limit(patch.max_output_tokens)
     return changes
-
-
-def _limit(given: Any) -> int | None:
-    return None if given == "inf" else given
 
 
 def _input_changes(given: AudioInput) -> dict[str, Any]:

@@ -10,14 +10,14 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from services.realtime.schema import (
-    MAX_TEXT,
     FunctionName,
     Refused,
+    Text,
     WireModel,
     as_object,
     unsupported_types,
 )
-from services.tools import NamedTool, Tool, ToolChoice
+from services.tools import NamedTool, Tool, ToolChoice, may_choose
 
 #: most tools of a session or an answer: the limit of OpenAI's chat API
 _MAX_TOOLS = 128
@@ -28,7 +28,7 @@ class FunctionTool(WireModel):
 
     type: Literal["function"]
     name: FunctionName
-    description: Annotated[str, Field(max_length=MAX_TEXT)] | None = None
+    description: Text | None = None
     parameters: dict[str, Any] | None = None
 
     def tool(self) -> Tool:
@@ -74,7 +74,7 @@ def check_choice(choice: ToolChoice, tools: Sequence[Tool], *, param: str) -> No
     Raises:
         Refused: it is not.
     """
-    if isinstance(choice, NamedTool) and all(tool.name != choice.name for tool in tools):
+    if isinstance(choice, NamedTool) and not may_choose(choice, tools):
         raise Refused(
             f"There is no tool '{choice.name[:100]}' to choose",
             reason="invalid_value",
