@@ -75,7 +75,8 @@ test: $(SET_TEST) ## run the tests with coverage, or a part of them without: ARG
 	@$(PY) run.py models fetch $(TEST_MODELS)
 ifeq ($(strip $(ARGS)),)
 	@$(PY) -m coverage erase
-	$(PY) -m coverage run -m pytest -n 2 --dist loadfile
+	$(PY) -m coverage run -m pytest -n 2 --dist loadfile -m "not alone"
+	$(PY) -m coverage run -m pytest -m alone
 	@$(PY) -m coverage combine --quiet
 	$(PY) -m coverage report --fail-under=90
 else

@@ -55,6 +55,11 @@ class Audio:
     pcm: bytearray = field(default_factory=bytearray)
     frames: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
+    def add(self, delta: str) -> None:
+        pcm = base64.b64decode(delta)
+        self.pcm += pcm
+        self.frames.append((time.monotonic(), len(pcm) * 500 / RATE))
+
     @property
     def ms(self) -> float:
         return len(self.pcm) * 500 / RATE
@@ -92,9 +97,7 @@ class Client:
                 event = json.loads(text)
                 if event["type"] == DELTA:
                     audio = self.audio.setdefault(event["response_id"], Audio())
-                    pcm = base64.b64decode(event["delta"])
-                    audio.pcm += pcm
-                    audio.frames.append((time.monotonic(), len(pcm) * 500 / RATE))
+                    audio.add(event["delta"])
                 else:
                     self.events.append(event)
             async with self._news:

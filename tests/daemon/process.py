@@ -171,6 +171,12 @@ class DaemonProcess:
         code = self.wait(END_S + 10)
         return code, time.monotonic() - started
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Ends it, however it stands."""
         try:

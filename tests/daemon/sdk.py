@@ -37,9 +37,7 @@ class SdkClient:
         async for event in self._connection:
             if event.type == "response.output_audio.delta":
                 audio = self.audio.setdefault(event.response_id, Audio())
-                pcm = base64.b64decode(event.delta)
-                audio.pcm += pcm
-                audio.frames.append((time.monotonic(), len(pcm) * 500 / RATE))
+                audio.add(event.delta)
                 continue
             if event.type == "conversation.item.input_audio_transcription.completed":
                 self.heard.append(event.transcript)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import json
 import os
 import socket
 import time
@@ -17,6 +16,7 @@ import pytest
 import websockets
 from numpy.typing import NDArray
 
+from tests.daemon.abuse import HANDSHAKE, event, frame
 from tests.daemon.client import (
     HEARD,
     RATE,
@@ -177,22 +177,15 @@ async def deaf(address: str) -> socket.socket:
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     raw.setblocking(False)
     await loop.sock_connect(raw, (host, int(port)))
-    await loop.sock_sendall(
-        raw,
-        b"GET /v1/realtime HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
-        b"Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-        b"Sec-WebSocket-Version: 13\r\n\r\n",
-    )
+    await loop.sock_sendall(raw, HANDSHAKE)
     assert (await loop.sock_recv(raw, 4096)).startswith(b"HTTP/1.1 101 ")
     samples = np.concatenate((voice(0.6), silence(0.4)))
     audio = base64.b64encode(samples.tobytes()).decode()
-    text = json.dumps({"type": "input_audio_buffer.append", "audio": audio}).encode()
-    mask = bytes(4)
-    frame = b"\x81\xff" + len(text).to_bytes(8, "big") + mask + text
-    await loop.sock_sendall(raw, frame)
+    await loop.sock_sendall(raw, frame(event("input_audio_buffer.append", audio=audio)))
     return raw
 
 
+@pytest.mark.alone
 async def test_a_client_that_does_not_read_is_dropped_and_costs_nobody_else():
     sets = {"server.send_timeout_s": 0.5, "scripted.replies": f"[{LONG * 3}]"}
     async with inside(sets) as served:

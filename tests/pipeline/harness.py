@@ -15,7 +15,8 @@ from openai import AsyncOpenAI
 
 from pipeline.ear import EarSettings
 from pipeline.latency import TurnReport
-from pipeline.session import Engines, Session, SessionSettings
+from pipeline.options import SessionSettings
+from pipeline.session import Engines, Session
 from pipeline.turns.state import TurnSettings
 from services.asr.base import OnPartial, Transcript
 from services.face import (

@@ -50,7 +50,7 @@ from pipeline.doctor_types import (
     Running,
 )
 from services.access.keys import digest_of
-from services.access.refusals import CHALLENGE
+from services.access.public import CHALLENGE
 from tests.pipeline.conftest import Run
 from tests.talk.certificates import make_certificate, serving_context
 from tts_engine.errors import ConfigError

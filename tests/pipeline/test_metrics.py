@@ -33,7 +33,7 @@ def told() -> Metrics:
     metrics = Metrics()
     stats = EngineStats()
     metrics.watch("tts", stats)
-    stats.waited(0.1)
+    stats.on_wait(0.1)
     metrics.turn("s1", report(work_ms={"asr_decode": 275.0}))
     metrics.error("s1", AtCapacity("full"))
     metrics.speech("done")
@@ -136,12 +136,11 @@ def test_outcomes_are_there_before_they_happen():
 
 def test_an_engines_queue_is_read_and_its_waits_are_gathered():
     metrics, stats = Metrics(), EngineStats()
-    stats.waited(9.0)  # nobody watches yet
+    stats.on_wait(9.0)  # nobody watches yet
     metrics.watch("asr", stats)
     stats.depth = 3
-    stats.waited(0.2)
-    stats.waited(0.3)
-    assert stats.waited_s == 0.3
+    stats.on_wait(0.2)
+    stats.on_wait(0.3)
     assert value(metrics, "engine_queue", engine="asr") == 3
     assert value(metrics, "engine_wait_seconds_count", engine="asr") == 2
     assert value(metrics, "engine_wait_seconds_sum", engine="asr") == pytest.approx(0.5)

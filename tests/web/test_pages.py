@@ -6,11 +6,11 @@ import base64
 import hashlib
 import re
 
-from services.web.pages import KEY_PAGE_CSP, key_page
+from services.web.pages import KEY_PAGE, KEY_PAGE_CSP
 
 
 def inside(tag: str) -> list[str]:
-    return re.findall(rf"<{tag}>(.*?)</{tag}>", key_page().decode(), re.DOTALL)
+    return re.findall(rf"<{tag}>(.*?)</{tag}>", KEY_PAGE.decode(), re.DOTALL)
 
 
 def test_the_policy_allows_exactly_its_style_and_script():
@@ -22,13 +22,13 @@ def test_the_policy_allows_exactly_its_style_and_script():
 
 
 def test_it_fetches_nothing():
-    page = key_page().decode()
+    page = KEY_PAGE.decode()
     assert "/static/" not in page
     assert all(link.startswith("data:") for link in re.findall(r'(?:src|href)="([^"]+)"', page))
     assert not re.search(r"\sstyle=|\son\w+=", page)
 
 
 def test_the_key_can_get_into_no_address():
-    page = key_page().decode()
+    page = KEY_PAGE.decode()
     assert 'method="post"' in page
     assert "form-action 'none'" in KEY_PAGE_CSP
