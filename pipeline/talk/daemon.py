@@ -135,7 +135,7 @@ def own_daemon(
     for each in (f"server.port={port}", "server.host=127.0.0.1", 'server.tls="off"'):
         command += ["--set", each]
     with (
-        _sigterm_unwinds(),
+        _sigterm_unwinds() as unwinding,
         _opened(log) as file,
         subprocess.Popen(
             command,
@@ -147,6 +147,7 @@ def own_daemon(
     ):
         words = _LastWords(process, file)
         try:
+            unwinding.begin()
             _await_own(process, Endpoint.of(address, key=key), words, timeout_s)
             yield address
         finally:
@@ -210,19 +211,39 @@ def _check(deadline: float, timeout_s: float) -> None:
         raise TimedOut(f"The daemon was not ready after {timeout_s:g} s", mend="Look into its log")
 
 
+class _Unwinding:
+    """Lets SIGTERM end this process by way of its `finally` clauses, as Ctrl-C does.
+
+    Until its child is in their care it waits: the child would be nobody's.
+    """
+
+    def __init__(self) -> None:
+        self._waits = True
+        self._status: int | None = None
+
+    def __call__(self, number: int, _: FrameType | None) -> None:
+        self._status = 128 + number
+        self._unwind()
+
+    def begin(self) -> None:
+        """Waits no longer."""
+        self._waits = False
+        self._unwind()
+
+    def _unwind(self) -> None:
+        if self._status is not None and not self._waits:
+            sys.exit(self._status)
+
+
 @contextmanager
-def _sigterm_unwinds() -> Iterator[None]:
-    """Lets SIGTERM end this process by way of its `finally` clauses, as Ctrl-C does."""
+def _sigterm_unwinds() -> Iterator[_Unwinding]:
+    unwinding = _Unwinding()
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the main thread's
+        yield unwinding  # signals are the main thread's
         return
-
-    def unwind(number: int, _: FrameType | None) -> None:
-        sys.exit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, unwind)
+    before = signal.signal(signal.SIGTERM, unwinding)
     try:
-        yield
+        yield unwinding
     finally:
         signal.signal(signal.SIGTERM, before)
 
