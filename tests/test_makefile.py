@@ -119,7 +119,8 @@ def test_the_tests_are_covered_unless_a_part_is_asked_for(ready: Checkout) -> No
     assert ready.log("test")[1:] == [
         fetch,
         "python -m coverage erase",
-        "python -m coverage run -m pytest -n 2 --dist loadfile",
+        "python -m coverage run -m pytest -n 2 --dist loadfile -m not alone",
+        "python -m coverage run -m pytest -m alone",
         "python -m coverage combine --quiet",
         "python -m coverage report --fail-under=90",
     ]
