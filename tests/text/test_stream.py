@@ -185,6 +185,23 @@ def test_the_default_language_is_a_parameter() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "今天我们去公园里玩得非常开心" * 7_000,
+        "a" * 100_000,
+        "**今天**的 weather 😊 是 3.5 " * 4_000,
+        "<think>" + "想 a < b " * 14_000,
+        "```\n" + "x = `1` " * 12_000,
+        "![" * 50_000,
+    ],
+)
+def test_a_long_answer_takes_no_more_time_for_each_character(text: str) -> None:
+    started = time.process_time()
+    stream_of([text[at : at + 4] for at in range(0, len(text), 4)])
+    assert time.process_time() - started < 30.0  # some 2 s; square time would be minutes
+
+
+@pytest.mark.parametrize(
     "unit",
     [
         "今天天气很好，我们去公园吧。",

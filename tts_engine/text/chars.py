@@ -15,6 +15,9 @@ _FOLDED = _FULL_WIDTH | {
     "｡": "。",
     "､": "、",
     "−": "-",
+    "∶": ":",
+    **dict.fromkeys("❗❕‼", "！"),
+    **dict.fromkeys("❓❔⁉", "？"),
     "‐": "-",
     "‑": "-",
     "‒": "-",
@@ -55,6 +58,8 @@ def is_wide(char: str) -> bool:
     """Hanzi, kana and hangul."""
     if char < "\u3000":
         return False
+    if "\u4e00" <= char <= "\u9fff":
+        return True
     code = ord(char)
     return any(low <= code <= high for low, high in _WIDE) or 0x20000 <= code <= 0x3FFFF
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from tts_engine.text.spans import Spans
 
@@ -17,11 +18,14 @@ def _strongest(match: re.Match[str]) -> str:
         for char in run:
             if char in kind:
                 return char
+    if run in (".,", ".;"):
+        return run[1]  # behind an abbreviation
     if "…" in run or run.count(".") > 1:
         return "…"
     return next((char for char in run if char in "。."), run[0])
 
 
+_LINE_END = re.compile(r"\n+$")
 _LEFT_OVER = re.compile(r"[\[\]{}<>^`*\\|_~～#/%‰\u200b\n•·●]+")
 _EMPTY_PAIR = re.compile(r"[（(]\s*[）)]|《\s*》|“\s*”|「\s*」|『\s*』|\"\s*\"")
 _APOSTROPHE = re.compile(r"(?<=[A-Za-z])’(?=[A-Za-z])")
@@ -39,15 +43,23 @@ _HEAD = re.compile(r"^[^\w“‘\"'「『（(《]+")
 _TAIL = re.compile(r"[\s（(“‘「『《—-]+$")
 
 
+_STEPS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    ("line end", _LINE_END, lambda _: ""),
+    ("left-over markup", _LEFT_OVER, lambda _: " "),
+    ("empty brackets", _EMPTY_PAIR, lambda _: " "),
+    ("apostrophe", _APOSTROPHE, lambda _: "'"),
+    ("repeated mark", _MARKS, _strongest),
+    ("hyphen", _JOINT, lambda _: " "),
+    ("dash", _DASHES, lambda _: "—"),
+    ("space", _WHITE, lambda _: " "),
+    ("space", _TIGHT, lambda _: ""),
+    ("stray mark", _HEAD, lambda _: ""),
+    ("stray mark", _TAIL, lambda _: ""),
+)
+
+
 def clean(spans: Spans) -> Spans:
     """Removes left-over markup, repeated marks and needless space."""
-    spans = spans.sub(_LEFT_OVER, lambda _: " ")
-    spans = spans.sub(_EMPTY_PAIR, lambda _: " ")
-    spans = spans.sub(_APOSTROPHE, lambda _: "'")
-    spans = spans.sub(_MARKS, _strongest)
-    spans = spans.sub(_JOINT, lambda _: " ")
-    spans = spans.sub(_DASHES, lambda _: "—")
-    spans = spans.sub(_WHITE, lambda _: " ")
-    spans = spans.sub(_TIGHT, lambda _: "")
-    spans = spans.sub(_HEAD, lambda _: "")
-    return spans.sub(_TAIL, lambda _: "")
+    for name, pattern, repl in _STEPS:
+        spans = spans.sub(pattern, repl, rule=name)
+    return spans

@@ -10,6 +10,7 @@ happy cheerful excited sad angry surprised fearful scared disgusted neutral calm
 serious comforting encouraging caring concerned curious confused shy playful proud relaxed
 anxious worried sorry apologetic touched disappointed helpless warm friendly smiling laughing
 sighing crying whispering thinking sympathetic humorous
+笑 偷笑 苦笑 叹息 laugh laughs laughter sigh sighs breath whispers
 """
 
 #: The words that are taken for a style. Anything else in brackets is text.

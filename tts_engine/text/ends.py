@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from tts_engine.text.chars import is_ascii_alnum
+from tts_engine.text.chars import is_ascii_alnum, is_hanzi
 
 #: These end a sentence wherever they stand.
 FULL_ENDS = frozenset("。！？…")
@@ -13,9 +13,6 @@ FULL_COMMAS = frozenset("，、；：")
 #: These need a look at what follows: numbers, abbreviations and addresses are full of them.
 ASCII_ENDS = frozenset(".!?")
 ASCII_COMMAS = frozenset(",;:")
-
-OPENERS = frozenset("“‘「『（《(")
-CLOSERS = frozenset("”’」』）》)")
 
 #: Never at the end of a sentence.
 _TITLES = """
@@ -62,11 +59,11 @@ def judge(before: str, mark: str, after: str, *, spaced: bool) -> Verdict:
 def _judge_stop(before: str, after: str, *, spaced: bool) -> Verdict:
     if before.endswith("."):
         return Verdict.END  # an ellipsis
-    if not spaced and (is_ascii_alnum(after) or (after and after in "/\\@_-")):
+    if not spaced and (is_ascii_alnum(after) or (after and after in "/\\@_-,;")):
         return Verdict.PART
     word = _last_word(before)
     lower = word.lower()
-    if lower in _NEVER_LAST or _is_initials(word) or _numbers_an_item(before, word):
+    if lower in _NEVER_LAST or _is_initials(word) or _numbers_an_item(before, word, after):
         return Verdict.PART
     if lower in _BEFORE_NUMBERS:
         goes_on = after.isdigit()
@@ -100,9 +97,13 @@ def _is_initials(word: str) -> bool:
     return all(len(part) == 1 and part.isalpha() for part in parts) and word[:1].isupper()
 
 
-def _numbers_an_item(before: str, word: str) -> bool:
+def _numbers_an_item(before: str, word: str, after: str) -> bool:
     """True for "1" of "1. Open the box": a short number with nothing of its sentence before it."""
     if not (word.isdigit() and len(word) <= 2):
         return False
-    rest = before[: len(before) - len(word)].rstrip()
-    return not rest or rest[-1] in ":：。！？.!?;；"
+    rest = before[: len(before) - len(word)]
+    said = rest.rstrip()
+    if not said or said[-1] in ":：。！？.!?;；":
+        return True
+    # "打开 2. 关闭", "打开2.关闭"
+    return is_hanzi(said[-1]) and (said != rest or is_hanzi(after))

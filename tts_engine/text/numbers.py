@@ -1,4 +1,4 @@
-"""Dates, times, ranges, telephone and version numbers, percents and fractions in words.
+"""Dates, times, ranges, percents and fractions in words.
 
 Plain numbers are left to the voice, which reads them well.
 """
@@ -15,15 +15,6 @@ _MONTHS = _NAMES.split()
 _PARTS = ["half", "third", "quarter", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
 _ONES = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 _PART_END = re.compile(r"[，。！？；、]|[,.;!?](?!\S)")
-_SEPARATORS = re.compile(r"[-. ()]+")
-
-
-def spell(text: str, chinese: bool) -> str:
-    """Digit by digit; what separates groups is a short pause."""
-    groups = [group for group in _SEPARATORS.split(text.lstrip("+")) if group]
-    if chinese:
-        return "，".join("".join(_DIGITS[int(digit)] for digit in group) for group in groups)
-    return ", ".join(" ".join(group) for group in groups)
 
 
 def in_equation(match: re.Match[str]) -> bool:
@@ -39,15 +30,6 @@ def _date(year: str, month: str, day: str, chinese: bool) -> str | None:
     if chinese:
         return f"{year}年{int(month)}月{int(day)}日"
     return f"{_MONTHS[int(month) - 1]} {int(day)}, {year}"
-
-
-def _version(match: re.Match[str], chinese: bool) -> str:
-    number = match["v"] or match["plain"]
-    parts = number.split(".")
-    name = ""
-    if match["v"] and not re.search(r"(?:版本|version)\s*$", match.string[: match.start()], re.I):
-        name = "版本" if chinese else "version "
-    return name + ("点" if chinese else " point ").join(parts)
 
 
 def _range(match: re.Match[str], chinese: bool) -> str | None:
@@ -67,6 +49,8 @@ def _time(match: re.Match[str], chinese: bool) -> str:
         if second is not None:
             said += f"{second}秒"
         return {"a": "上午", "p": "下午"}.get(half[:1].lower(), "") + said
+    if hour in range(13, 24) and not half and second is None:
+        hour, half = hour - 12, "PM"
     said = str(hour)
     if minute:
         said += f" oh {minute}" if minute < 10 else f" {minute}"
@@ -92,8 +76,12 @@ def _percent(match: re.Match[str], chinese: bool) -> str:
 
 def _fraction(match: re.Match[str], chinese: bool) -> str | None:
     above, below = int(match[1]), int(match[2])
-    if above >= below or in_equation(match):
+    if above >= below or below == 100 or in_equation(match):
         return None
+    if below > 10:
+        if above <= 12 and below <= 31:
+            return None  # or is it a date?
+        return f"{below}分之{above}" if chinese else f"{above} over {below}"
     if chinese:
         return f"{'十' if below == 10 else _DIGITS[below]}分之{_DIGITS[above]}"
     part = _PARTS[below - 2]
@@ -101,72 +89,86 @@ def _fraction(match: re.Match[str], chinese: bool) -> str | None:
 
 
 _AFTER_RANGE = r"(?=[$¥€£]?-?[0-9]+(?:[.:：][0-9]+)*(?![0-9A-Za-z]*-[0-9]))"
-_RANGE_UNIT = r"(?:\s?(?:%|℃|℉|°[CF]?|[年月日号点分元度]|[A-Za-z]{1,3}))?"
+_RANGE_UNIT = (
+    r"(?:\s?(?:%|℃|℉|°[CF]?|[年月日号点分元度万亿千百个块岁天周米人次倍折毛角斤]|[A-Za-z]{1,3}))?"
+)
 _HOUR = r"(?P<h>[01]?[0-9]|2[0-4])"
 
-NUMBER_RULES = (
+DATE_RULES = (
     # 1,000,000
     rule(
+        "thousands",
         r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])",
         lambda m, _: m[0].replace(",", ""),
     ),
     rule(
+        "date",
         rf"{START}((?:19|20)[0-9]{{2}})([-/.])([0-9]{{1,2}})\2([0-9]{{1,2}})(?![0-9])",
         lambda m, zh: _date(m[1], m[3], m[4], zh),
     ),
     rule(
+        "date",
         r"(?<![0-9A-Za-z/])([0-9]{1,2})/([0-9]{1,2})/((?:19|20)[0-9]{2})(?![0-9/])",
         lambda m, zh: _date(m[3], m[1], m[2], zh),
     ),
-    # Telephones: mobile, land line, service, North American, international.
+    # 2024-05; after a dash 10 to 12 may be years as well
     rule(
-        r"(?<![0-9A-Za-z.])(?:\+?86[- ]?)?1[3-9][0-9](?:[- ]?[0-9]{4}){2}(?![0-9])"
-        r"|(?<![0-9A-Za-z.])0[0-9]{2,3}-[0-9]{7,8}(?![0-9])"
-        r"|(?<![0-9A-Za-z.])[48]00-[0-9]{3,4}-[0-9]{3,4}(?![0-9])"
-        r"|(?<![0-9A-Za-z.])(?:\+?1[- .])?\(?[0-9]{3}\)?[- .][0-9]{3}[-.][0-9]{4}(?![0-9])"
-        r"|\+[0-9]{1,3}(?:[- ]?[0-9]{2,4}){2,4}(?![0-9])",
-        lambda m, zh: spell(m[0], zh),
+        "date",
+        rf"{START}((?:19|20)[0-9]{{2}})[-/]0([1-9])(?![0-9/\-])",
+        lambda m, zh: f"{m[1]}年{m[2]}月" if zh else f"{_MONTHS[int(m[2]) - 1]} {m[1]}",
     ),
-    rule(
-        rf"{START}(?:(?:v\s?|V(?=[0-9]+\.))(?P<v>[0-9]+(?:\.[0-9]+)*)"
-        rf"|(?P<plain>[0-9]+(?:\.[0-9]+){{2,}}))(?![0-9])",
-        _version,
+    words("date", r"(?<![0-9])0(?=[1-9][月日])", "", ""),
+    # Mon-Fri, 周一-周五
+    words(
+        "range",
+        r"(?<=\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun))[-–](?=(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b)",
+        "到",
+        " to ",
     ),
-    # Digits that are a name, not an amount.
+    words("range", r"(?<=[周期拜][一二三四五六日天])\s?[-–—~～]\s?(?=周|星期|礼拜)", "到", "到"),
+)
+
+NUMBER_RULES = (
     rule(
-        r"(?:验证码|密码|尾号|电话|号码|手机号?|邮编|编号|单号|代码|房间号?)[是为：: ]{0,3}"
-        r"(?P<n>[0-9]{3,})(?![0-9.])"
-        r"|(?i:code|PIN|password|extension|zip)(?: is|:)? (?P<e>[0-9]{3,})(?![0-9.])",
-        lambda m, zh: m[0][: -len(m["n"] or m["e"])] + spell(m["n"] or m["e"], zh),
-    ),
-    rule(
-        r"(?<![0-9A-Za-z.:：/\-])0[0-9]+(?![0-9.:：]|\s?[年月日号点分秒时%])"
-        r"|(?<![0-9A-Za-z.])[0-9]{12,}(?![0-9.])",
-        lambda m, zh: spell(m[0], zh),
-    ),
-    rule(
+        "range",
         rf"(?<![A-Za-z0-9.])(?<![A-Za-z0-9]-)[0-9]+(?:[.:：][0-9]+)*{_RANGE_UNIT}"
         rf"(?P<to>\s?(?:-{{1,2}}|–|—{{1,2}}|~|～)\s?){_AFTER_RANGE}",
         _range,
         "to",
     ),
     rule(
+        "time",
         rf"(?<![0-9A-Za-z:：.]){_HOUR}[:：](?P<m>[0-5][0-9])(?:[:：](?P<s>[0-5][0-9]))?"
         r"(?![0-9:：])(?:\s?(?P<half>[AaPp](?:[Mm]\b|\.[Mm]\.)))?",
         _time,
     ),
     rule(
+        "ratio",
         r"(?<![0-9A-Za-z:：.])([0-9]+)[:：]([0-9]+)(?![0-9:：])",
         lambda m, zh: f"{m[1]}{'比' if zh else ' to '}{m[2]}",
     ),
     rule(
+        "percent",
         rf"(?:(?<![0-9A-Za-z)])(?P<minus>-))?(?:(?P<low>{NUM})(?:到| to ))?"
         rf"(?P<n>{NUM})\s?(?P<sign>[%‰])",
         _percent,
     ),
-    rule(r"(?<![0-9A-Za-z./])([1-9])/([2-9]|10)(?![0-9A-Za-z/])", _fraction),
+    rule(
+        "page",
+        r"第([0-9]+)/([0-9]+)(页|章|集|步|题)",
+        lambda m, _: f"第{m[1]}{m[3]}，共{m[2]}{m[3]}",
+    ),
+    # 1 1/2, 1½
+    words("fraction", r"(?<=[0-9])\s(?=[1-9]/(?:[2-9]|10)(?![0-9A-Za-z/]))", "又", " and "),
+    words("fraction", r"(?<=[0-9])\s?(?=[½⅓⅔¼¾])", "又", " and "),
+    rule(
+        "fraction",
+        r"(?<![0-9A-Za-z./])([1-9][0-9]{0,2})/([1-9][0-9]{0,2})(?![0-9A-Za-z/])",
+        _fraction,
+    ),
     # 8.5/10
     rule(
+        "score",
         rf"(?<![0-9A-Za-z./])(?P<n>{NUM})/(?P<of>100?)(?![0-9A-Za-z/])",
         lambda m, zh: (
             None
@@ -179,14 +181,30 @@ NUMBER_RULES = (
 #: These come after units and money have their words.
 SIGN_RULES = (
     rule(
+        "minus",
         r"(?<=[0-9)])\s?-\s?(?=[0-9(])",
         lambda m, zh: ("减" if zh else " minus ") if in_equation(m) else None,
     ),
     rule(
+        "division",
         r"(?<=[0-9)])\s?/\s?(?=[0-9(])",
         lambda m, zh: ("除以" if zh else " divided by ") if in_equation(m) else None,
     ),
-    words(rf"(?<![0-9A-Za-z)）])-(?={NUM}(?:到-?{NUM})?\s?(?:摄氏度|华氏度|度))", "零下", "minus "),
-    words(r"(?<![0-9A-Za-z)）])-(?=[0-9])", "负", "minus "),
-    words(r"[~～](?=[0-9])", "约", "about "),
+    words(
+        "below zero",
+        rf"(?<![0-9A-Za-z)）])-(?={NUM}(?:到-?{NUM})?\s?(?:摄氏度|华氏度|度))",
+        "零下",
+        "minus ",
+    ),
+    words("minus", r"(?<![0-9A-Za-z)）])-(?=[0-9])", "负", "minus "),
+    words("plus", r"(?<![0-9A-Za-z)）])\+(?=[0-9百])", "正", "plus "),
+    words("more than", r"(?<=[0-9])\+(?=[\u4e00-\u9fff])", "多", " plus "),
+    # 步骤：1.打开 2.关闭
+    rule(
+        "list number",
+        r"(?P<joined>(?<=[\u4e00-\u9fff])\s?)?(?<![0-9.A-Za-z])(?P<n>[0-9]{1,2})\.\s?"
+        r"(?=[\u4e00-\u9fff])",
+        lambda m, _: f"{'' if m['joined'] is None else '，'}{m['n']}，",
+    ),
+    words("about", r"[~～](?=[0-9])", "约", "about "),
 )

@@ -13,6 +13,7 @@ LINE_MARK = re.compile(
     | :?-{3,}:? | ={3,}                             # rules, table alignment
     | \d{1,3}(?:[.)）][ ]+|、(?!\d))                 # numbering
     | [(（]\d{1,2}[)）][ ]*
+    | [①-⑳][ ]*
     """,
     re.VERBOSE,
 )
@@ -32,7 +33,15 @@ URL_ENDS = frozenset('<>"`|\\^{}[]')
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+\-@/:]*")
 #: The longest local part of an e-mail address.
 LONGEST_WORD = 64
-EMAIL = re.compile(r"[\w.+-]+@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}")
+EMAIL = re.compile(r"(?P<host>[A-Za-z0-9._+-]+@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,})")
+#: An address that is a site's name and no more, which is said.
+SITE = re.compile(
+    r"""(?:(?:https?|ftp)://)?(?:www\.)?
+        (?P<host>(?:[a-z0-9-]{1,24}\.){1,3}[a-z]{2,12})/?
+        (?=[.,;:!?)\]}'"*_~]*(?:[^!-~]|[<>"`|\\^{}\[\]]|\Z))""",
+    re.IGNORECASE | re.VERBOSE,
+)
+SITE_OPEN = re.compile(r"""(?:(?:https?|ftp)://|www\.)[a-z0-9.-]*/?[.,;:!?)\]}'"*_~]*""", re.I)
 #: A host without scheme is said; with a path behind it nobody would say it.
 HOST_WITH_PATH = re.compile(
     r"(?:[a-z0-9-]+\.)+(?:com|org|net|cn|io|ai|dev|app|edu|gov|info|me|co|top|xyz|tv|uk|jp|de)/\w",
@@ -53,9 +62,6 @@ LONGEST_TAG = 200
 #: Tags that stand between lines.
 _BREAKING = "br p div li ul ol tr table hr h1 h2 h3 h4 h5 h6 section article blockquote pre"
 BREAKING_TAGS = frozenset(_BREAKING.split())
-
-ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
-ENTITY_OPEN = re.compile(r"&(?:#?[0-9A-Za-z]{0,12})?")
 
 #: What follows the text of a link: an address, perhaps with a title. Other text in parentheses
 #: after a bracket is text.
@@ -91,3 +97,15 @@ COMMANDS = {
     "to": "→",
     "rightarrow": "→",
 }
+
+
+def closing_parenthesis(text: str, start: int) -> int:
+    """The end of the parenthesis that opens at `start`; 0 for none yet."""
+    if ")" not in text:
+        return 0
+    depth = 0
+    for at in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        if not depth:
+            return at + 1
+    return 0

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tts_engine.text.clause import Clause
+from tts_engine.text.dropped import Dropped, in_order
 from tts_engine.text.hidden import HiddenFilter
 from tts_engine.text.marks import MarkupFilter
 from tts_engine.text.segment import Cut, Segmenter
@@ -55,6 +56,7 @@ class ClauseStream:
         )
         self._language: Language = language
         self._raw: list[str] = []
+        self._drops: list[Dropped] = []  # by clauses' own rules
         self._done = 0  # how much of the raw answer is in clauses
         self._first = True
 
@@ -67,6 +69,17 @@ class ClauseStream:
     def tail(self) -> str:
         """The part of `raw` that is in no clause yet."""
         return "".join(self._raw[self._done :])
+
+    @property
+    def hidden(self) -> tuple[Dropped, ...]:
+        """The parts of what was pushed that do not belong in the context."""
+        return tuple(self._hidden.drops)
+
+    @property
+    def dropped(self) -> tuple[Dropped, ...]:
+        """The parts of `raw` that are not spoken, in order; complete when the answer is over."""
+        stages = (*self._markup.drops, *self._segmenter.drops, *self._drops)
+        return in_order(stages, len(self._raw))
 
     def push(self, token: str) -> list[Clause]:
         """Takes the next piece of the answer; gives the clauses that are complete now."""
@@ -96,7 +109,8 @@ class ClauseStream:
             clauses += [self._clause(cut, cut.spans.ends[-1]) for cut in cuts]
 
     def _clause(self, cut: Cut, end: int) -> Clause:
-        spans, self._language = put_into_words(cut.spans, self._language)
+        spans, self._language = put_into_words(cut.spans, self._language, settled=not self._first)
+        self._drops += spans.drops
         start, self._done = self._done, end
         first, self._first = self._first, False
         return Clause(

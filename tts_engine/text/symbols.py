@@ -39,7 +39,7 @@ def _sign(match: re.Match[str], chinese: bool) -> str:
     sign = sign or match["sign"][0]
     left = match.string[match.start() - 1 : match.start()]
     right = match.string[match.end() : match.end() + 1]
-    joined = [bool(side) and (side.isalnum() or side in ")(（）") for side in (left, right)]
+    joined = [bool(side) and (side.isalnum() or side in ")(（）√π") for side in (left, right)]
     comparable = sign not in "<>" or is_ascii_alnum(left) or is_ascii_alnum(right)
     if not (comparable and (all(joined) if sign in _BETWEEN else any(joined))):
         return " "
@@ -60,16 +60,31 @@ def _power(match: re.Match[str], chinese: bool) -> str:
     return f"的{digits}次方" if chinese else f" to the power of {digits}"
 
 
+def _circled(char: str) -> int:
+    return ord(char) - ord("①") + 1
+
+
+def _list_number(match: re.Match[str], chinese: bool) -> str:
+    return f"{_circled(match[0])}{'，' if chinese else ', '}"
+
+
 SYMBOL_RULES = (
-    words(r"(?<![A-Za-z])C(?P<plus>\+\+)", "加加", " plus plus", "plus"),
-    words(r"(?<![A-Za-z])[CF](?P<sharp>#)", " sharp", " sharp", "sharp"),
-    rule(r"(?<=[0-9A-Za-z)])(?:[²³]|\^[0-9]+)", _power),
-    rule(r"[½⅓⅔¼¾]", lambda m, zh: _FRACTIONS[m[0]][0 if zh else 1]),
-    words(r"(?<=[0-9])\s?[xX]\s?(?=[0-9])", "乘", " by "),
-    rule(r"[ ]?(?P<sign>->|=>|<=|>=|!=|=+|[+×*÷≈≠≤≥<>±→])[ ]?", _sign),
-    rule(r"[ ]?&[ ]?", _ampersand),
-    words(r"@", "艾特", " at "),
-    words(r"#[ ]?(?=[0-9])", "第", "number "),
-    words(r"(?<=[0-9A-Za-z]{2})\.(?=[A-Za-z]{2})", "点", " dot "),
-    words(r"(?<=[\u4e00-\u9fff])[ ]?/[ ]?(?=[\u4e00-\u9fff])", "、", " "),
+    words("plus plus", r"(?<![A-Za-z])C(?P<plus>\+\+)", "加加", " plus plus", "plus"),
+    words("sharp", r"(?<![A-Za-z])[CF](?P<sharp>#)", " sharp", " sharp", "sharp"),
+    words("minutes", r"(?<=[0-9])′", "分", " minutes "),
+    words("seconds", r"(?<=[0-9])″", "秒", " seconds "),
+    words("root", r"√(?=[0-9A-Za-z(（])", "根号", " the square root of "),
+    words("pi", r"π", "派", " pi "),
+    rule("list number", r"[①-⑳](?!\s*$)", _list_number),
+    rule("list number", r"[①-⑳]", lambda m, _: str(_circled(m[0]))),
+    rule("numeral", r"[Ⅰ-Ⅻ]", lambda m, _: str(ord(m[0]) - 0x215F)),
+    rule("power", r"(?<=[0-9A-Za-z)])(?:[²³]|\^[0-9]+)", _power),
+    rule("fraction", r"[½⅓⅔¼¾]", lambda m, zh: _FRACTIONS[m[0]][0 if zh else 1]),
+    words("times", r"(?<=[0-9])\s?[xX]\s?(?=[0-9])", "乘", " by "),
+    rule("sign", r"[ ]?(?P<sign>->|=>|<=|>=|!=|=+|[+×*÷≈≠≤≥<>±→])[ ]?", _sign),
+    rule("ampersand", r"[ ]?&[ ]?", _ampersand),
+    words("at", r"@", "艾特", " at "),
+    words("number sign", r"#[ ]?(?=[0-9])", "第", "number "),
+    words("dot", r"(?<=[0-9A-Za-z]{2})\.(?=[A-Za-z]{2})", "点", " dot "),
+    words("slash", r"(?<=[\u4e00-\u9fff])[ ]?/[ ]?(?=[\u4e00-\u9fff])", "、", " "),
 )

@@ -12,12 +12,20 @@ km/h|公里每小时|kilometer per hour|kilometers per hour
 m/s|米每秒|meter per second|meters per second
 MB/s|兆字节每秒|megabyte per second|megabytes per second
 GB/s|吉字节每秒|gigabyte per second|gigabytes per second
+μg/m³|微克每立方米|microgram per cubic meter|micrograms per cubic meter
+mmol/L|毫摩尔每升|millimole per liter|millimoles per liter
+mg/dL|毫克每分升|milligram per deciliter|milligrams per deciliter
+mmHg|毫米汞柱|millimeter of mercury|millimeters of mercury
 mg/L|毫克每升|milligram per liter|milligrams per liter
 °C|摄氏度|degree Celsius|degrees Celsius
 ℃|摄氏度|degree Celsius|degrees Celsius
 °F|华氏度|degree Fahrenheit|degrees Fahrenheit
 ℉|华氏度|degree Fahrenheit|degrees Fahrenheit
 °|度|degree|degrees
+km2|平方公里|square kilometer|square kilometers
+m2|平方米|square meter|square meters
+cm2|平方厘米|square centimeter|square centimeters
+m3|立方米|cubic meter|cubic meters
 km²|平方公里|square kilometer|square kilometers
 m²|平方米|square meter|square meters
 ㎡|平方米|square meter|square meters
@@ -47,7 +55,12 @@ lbs|磅|pound|pounds
 oz|盎司|ounce|ounces
 ft|英尺|foot|feet
 h|小时|hour|hours
+hr|小时|hour|hours
+hrs|小时|hour|hours
 min|分钟|minute|minutes
+mins|分钟|minute|minutes
+sec|秒|second|seconds
+secs|秒|second|seconds
 ms|毫秒|millisecond|milliseconds
 Hz|赫兹|hertz|hertz
 kHz|千赫兹|kilohertz|kilohertz
@@ -58,6 +71,7 @@ kB|千字节|kilobyte|kilobytes
 MB|兆|megabyte|megabytes
 GB|G|gigabyte|gigabytes
 TB|T|terabyte|terabytes
+bps|比特每秒|bit per second|bits per second
 kbps|千比特每秒|kilobit per second|kilobits per second
 Mbps|兆比特每秒|megabit per second|megabits per second
 Gbps|吉比特每秒|gigabit per second|gigabits per second
@@ -97,6 +111,12 @@ EUR|欧元|euro|euros|cent
 £|英镑|pound|pounds|penny
 GBP|英镑|pound|pounds|penny
 JPY|日元|yen|yen|
+A$|澳元|Australian dollar|Australian dollars|cent
+AUD|澳元|Australian dollar|Australian dollars|cent
+C$|加元|Canadian dollar|Canadian dollars|cent
+CAD|加元|Canadian dollar|Canadian dollars|cent
+₩|韩元|won|won|
+₹|卢比|rupee|rupees|
 """
 _MONIES = {row[0]: row[1:] for row in (line.split("|") for line in _MONEY.split("\n") if line)}
 _MONEY_ALTERNATIVES = "|".join(re.escape(m) for m in sorted(_MONIES, key=len, reverse=True))
@@ -143,24 +163,32 @@ def _money(match: re.Match[str], chinese: bool) -> str:
 
 UNIT_RULES: tuple[Rule, ...] = (
     rule(
+        "money",
         rf"(?<![A-Za-z])(?P<money>{_MONEY_ALTERNATIVES})\s?(?P<n>{NUM})"
         rf"(?:\s?(?P<scale>{_SCALE})(?![A-Za-z]))?",
         _money,
     ),
     rule(
-        rf"{START}(?P<n>{NUM})\s?(?P<scale>{_SCALE})?\s?(?P<money>{_CODES})(?![A-Za-z])",
+        "money",
+        rf"{START}(?P<n>{NUM})\s?(?P<scale>{_SCALE})?\s?(?P<money>{_CODES}|[¥€£])(?![A-Za-z0-9])",
         _money,
     ),
-    words(r"(?<=[0-9])h(?=[0-9]{1,2}\s?min)", "小时", " hours "),
-    rule(rf"{START}(?P<n>{NUM})\s?(?P<unit>{_ALTERNATIVES})(?![A-Za-z0-9²³])", _unit, "unit"),
+    words("hours", r"(?<=[0-9])h(?=[0-9]{1,2}\s?min)", "小时", " hours "),
+    rule(
+        "unit",
+        rf"{START}(?P<n>{NUM}[百千万亿]*)\s?(?P<unit>{_ALTERNATIVES})(?![A-Za-z0-9²³])",
+        _unit,
+        "unit",
+    ),
     # 5元/kg
     rule(
+        "per unit",
         rf"(?<=[\u4e00-\u9fff])/(?P<unit>{_ALTERNATIVES})(?![A-Za-z0-9])",
         lambda m, _: f"每{_TABLE[m['unit']][0]}",
     ),
-    words(r"(?<=[元次人个米里斤克字])/(?=[\u4e00-\u9fff])", "每", "每"),
-    words(r"(?<=[0-9])\s?s(?![A-Za-z0-9])", "秒", "s"),
-    words(r"℃|°C", "摄氏度", "degrees Celsius"),
-    words(r"℉|°F", "华氏度", "degrees Fahrenheit"),
-    words(r"°", "度", " degrees "),
+    words("per", r"(?<=[元次人个米里斤克字万块亿吨天时分])/(?=[\u4e00-\u9fff])", "每", "每"),
+    words("seconds", r"(?<=[0-9])\s?s(?![A-Za-z0-9])", "秒", "s"),
+    words("degrees", r"℃|°C", "摄氏度", "degrees Celsius"),
+    words("degrees", r"℉|°F", "华氏度", "degrees Fahrenheit"),
+    words("degrees", r"°", "度", " degrees "),
 )
