@@ -84,8 +84,8 @@ else
 endif
 
 .PHONY: bench
-bench: $(SET_DEFAULT) ## ten spoken questions to a daemon of its own: voice to voice, part by part
-	@$(PY) run.py talk --own --say-file configs/questions.txt $(ARGS)
+bench: $(SET_DEFAULT) ## voice to voice with a daemon of its own, beside stock pipecat
+	@$(PY) run.py bench v2v --peer pipecat $(ARGS)
 
 .PHONY: lint
 lint: $(SET_TEST) ## style and the direction of imports

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from pipecat.frames.frames import (
     CancelFrame,
@@ -14,7 +14,7 @@ from pipecat.frames.frames import (
     LLMContextUserTurnFrame,
     StartFrame,
 )
-from pipecat.processors.aggregators.llm_context import LLMContext
+from pipecat.processors.aggregators.llm_context import LLMContext, LLMContextMessage
 from pipecat.processors.aggregators.llm_response_universal import (
     LLMUserAggregator,
     LLMUserAggregatorParams,
@@ -26,7 +26,13 @@ from pipecat.turns.user_stop.base_user_turn_stop_strategy import BaseUserTurnSto
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 
 from pipeline.context_book import ContextBook
-from pipeline.frames import AnswerFrame, ContextEditFrame, TurnCommitFrame, TurnOpenFrame
+from pipeline.frames import (
+    AnswerFrame,
+    ContextEditFrame,
+    SpeculateFrame,
+    TurnCommitFrame,
+    TurnOpenFrame,
+)
 from services.answer import LANGUAGE, REVISION
 from services.items import answer_ref, turn_ref
 
@@ -53,10 +59,10 @@ class _DriverStop(BaseUserTurnStopStrategy):
     async def process_frame(self, frame: Frame) -> ProcessFrameResult | None:
         if isinstance(frame, TurnCommitFrame):
             self._on_commit(frame)
-            if frame.revision:
+            if frame.revision and not frame.ready:
                 await self.trigger_user_turn_stopped()
             else:
-                # "Confirms a speculation" means here: write the turn, ask nobody.
+                # "Confirms a speculation" means: write the turn, ask nobody.
                 await self.trigger_user_turn_finalized(confirms_speculation=True)
         return ProcessFrameResult.CONTINUE
 
@@ -77,6 +83,7 @@ class TurnAggregator(LLMUserAggregator):
         self._book = book
         self._tag: dict[str, Any] = {REVISION: 0, LANGUAGE: ""}
         self._turn = 0
+        self._ready = False  # the answer to the turn that is being written was asked for before
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         """Runs an answer from the context, or edits it; everything else is pipecat's."""
@@ -84,6 +91,9 @@ class TurnAggregator(LLMUserAggregator):
             await FrameProcessor.process_frame(self, frame, direction)
             self._tag = {REVISION: frame.revision, LANGUAGE: frame.language}
             await self.push_context_frame()
+        elif isinstance(frame, SpeculateFrame):
+            await FrameProcessor.process_frame(self, frame, direction)
+            await self._speculate(frame)
         elif isinstance(frame, ContextEditFrame):
             await FrameProcessor.process_frame(self, frame, direction)
             frame.edit()
@@ -97,14 +107,27 @@ class TurnAggregator(LLMUserAggregator):
         if direction is FrameDirection.DOWNSTREAM:
             if isinstance(frame, LLMContextUserTurnFrame):
                 self._book.name_last(turn_ref(self._turn))
+                if self._ready:
+                    self._book.ask(answer_ref(self._tag[REVISION]))
             elif isinstance(frame, LLMContextFrame):
                 frame.metadata.update(self._tag)
                 self._book.ask(answer_ref(self._tag[REVISION]))
         await super().push_frame(frame, direction)
 
+    async def _speculate(self, frame: SpeculateFrame) -> None:
+        """Asks for an answer to what the context would be, without a trace in it.
+
+        pipecat's own speculation holds the answer at the language model; ours is held by its
+        revision, behind the voice, so its requests are ordinary ones.
+        """
+        turn = cast(LLMContextMessage, {"role": self.role, "content": frame.text})
+        asked = LLMContextFrame(LLMContext([*self._context.messages, turn]))
+        asked.metadata.update({REVISION: frame.revision, LANGUAGE: frame.language})
+        await super().push_frame(asked)
+
     def _commit(self, frame: TurnCommitFrame) -> None:
         self._tag = {REVISION: frame.revision, LANGUAGE: frame.language}
-        self._turn = frame.turn
+        self._turn, self._ready = frame.turn, frame.ready
 
 
 class PipelineEnd(FrameProcessor):

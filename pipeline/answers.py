@@ -3,24 +3,33 @@
 What its makers tell about it (the LLM, the clauses, the voice, the mouth) comes together here, and
 counts only while it is the live one. What was heard of it is written into the context in the same
 step in which it ends, so that whatever is asked next finds it there.
+
+One that is speculated is live as well, and nobody is told of it: it becomes an answer by `commit`,
+or has never been by `revoke`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from loguru import logger
 
 from pipeline.context_book import ContextBook
 from pipeline.effects import Effects
 from pipeline.latency import TurnReport
 from pipeline.mouth import Heard, Mouth
-from pipeline.turns.events import AnswerEnded, Called, Event
+from pipeline.turns.actions import Reason
+from pipeline.turns.events import AnswerEnded, Called, Event, PlaybackStarted, Withdrawn
 from services.answer import AnswerEvents, AnswerPlan, AnswerPlans
 from services.face import Cut, Ending, Outcome, Sink, Usage
 from services.items import FunctionCall, answer_ref
 from services.revision import RevisionBoard
 from tts_engine.errors import DuplexdError
+
+#: how a speculation ends; "withdrawn": it cannot be used, or the engines are busy
+Guessed = Literal["kept", "revoked", "withdrawn"]
 
 
 class Accounts(Protocol):
@@ -34,14 +43,29 @@ class Accounts(Protocol):
         """Something failed."""
         ...
 
+    def dismissed(self, session: str, reason: Reason, text: str) -> None:
+        """Sounds over an answer were no turn."""
+        ...
+
+    def guessed(self, outcome: Guessed) -> None:
+        """A speculation ended."""
+        ...
+
 
 @dataclass(slots=True, kw_only=True)
 class _Live:
-    """The answer that is made or played, and what is known of it."""
+    """The answer that is made or played, and what is known of it.
+
+    Parameters:
+        number: of the speculation that it still is; 0: it is an answer.
+        dropped: messages that a speculated request had no room for; the context has them.
+    """
 
     revision: int
     plan: AnswerPlan
     report: TurnReport
+    number: int = 0
+    dropped: list[Any] = field(default_factory=list[Any])
     error: DuplexdError | None = None
     usage: Usage | None = None
     cut: Cut | None = None
@@ -90,6 +114,11 @@ class Answers(AnswerEvents):
         """The answer is being made or played."""
         return self._of(revision) is not None
 
+    def speculated(self, revision: int) -> bool:
+        """The answer is being made, and is held."""
+        live = self._of(revision)
+        return live is not None and live.number > 0
+
     def begin(
         self, plan: AnswerPlan, report: TurnReport, *, error: DuplexdError | None = None
     ) -> int:
@@ -109,6 +138,69 @@ class Answers(AnswerEvents):
         self._effects.add(lambda: self._sink.begin(revision, ask=plan.ask))
         return revision
 
+    def speculate(self, number: int, plan: AnswerPlan, report: TurnReport) -> int:
+        """Opens an answer that is made and held until `commit`; none may be live.
+
+        Args:
+            number: how the turn core names it.
+            plan: what holds for it.
+            report: takes its stamps.
+
+        Returns:
+            Its revision.
+        """
+        revision = self._board.speculate()
+        self._plans.open(revision, plan)
+        self._live = _Live(revision=revision, plan=plan, report=report, number=number)
+        return revision
+
+    def commit(self, report: TurnReport) -> int:
+        """The speculated answer is the answer to a turn.
+
+        Its place in the context comes with the turn, which has yet to be written; the gate opens
+        when the client was told that it begins.
+
+        Args:
+            report: of the turn; gets the answer's stamps.
+
+        Returns:
+            Its revision.
+        """
+        live = self._live
+        assert live is not None
+        for name, at in live.report.stamps.items():
+            report.mark(name, at)
+        report.revision, live.report, live.number = live.revision, report, 0
+        self._book.drop(live.dropped)
+        self._book.expect(answer_ref(live.revision))
+        self._effects.add(lambda: self._open(live))
+        return live.revision
+
+    def revoke(self, *, asked: bool) -> None:
+        """The speculated answer is void, and costs nothing more.
+
+        Args:
+            asked: something of it is in the pipeline.
+        """
+        self._board.revoke()
+        self._plans.close()
+        self._live = None
+        self._mouth.stop()
+        if asked:
+            self._effects.add(self._effects.interrupt)
+
+    def pause(self) -> None:
+        """The answer stops at this moment, and keeps its place."""
+        revision = self._board.live
+        self._mouth.pause()
+        self._effects.add(lambda: self._sink.pause(revision))
+
+    def resume(self) -> None:
+        """It goes on."""
+        revision = self._board.live
+        self._mouth.resume()
+        self._effects.add(lambda: self._sink.resume(revision))
+
     def interrupt(self) -> None:
         """Stops the answer where it is."""
         stopped = self._stop()
@@ -121,11 +213,14 @@ class Answers(AnswerEvents):
         """The conversation ends; a live answer counts as interrupted. Idempotent."""
         self._stop()
 
-    def amend(self, revision: int, audio_ms: int) -> None:
-        """The client knows how much of an answer's audio was played: its word counts."""
+    def amend(self, revision: int, audio_ms: int) -> bool:
+        """The client knows how much of an answer's audio was played: its word counts.
+
+        Returns:
+            Whether that changed the context.
+        """
         text = self._mouth.heard_at(revision, audio_ms)
-        if text is not None:
-            self._book.amend(answer_ref(revision), text)
+        return text is not None and self._book.amend(answer_ref(revision), text)
 
     # --- what the answer's makers tell -------------------------------------------------------
     def on_stamp(self, revision: int, name: str, at: float) -> None:
@@ -137,23 +232,33 @@ class Answers(AnswerEvents):
     def on_failure(self, revision: int, error: DuplexdError) -> None:
         """Notes why an answer fails; it ends when what there is of it was played."""
         live = self._of(revision)
-        if live is not None:
+        if live is not None and live.number:
+            # The turn asks again when it is over, and fails aloud if it has to.
+            logger.debug("{}: a speculation failed: {}", self._session, error)
+            self._on_event(Withdrawn(live.number, for_good=True))
+        elif live is not None:
             live.error = live.error or error
             self._accounts.error(self._session, error)
 
     def on_call_begun(self, revision: int, call_id: str, name: str) -> None:
-        """Tells the client at once: a call is not behind the answer's speech."""
-        if self._of(revision):
+        """Tells the client at once: a call is not behind the answer's speech.
+
+        Functions have effects: no turn that has not ended calls one.
+        """
+        live = self._of(revision)
+        if live is not None and live.number:
+            self._on_event(Withdrawn(live.number, for_good=True))
+        elif live is not None:
             self._effects.add(lambda: self._sink.call_begun(revision, call_id, name))
 
     def on_call_arguments(self, revision: int, call_id: str, delta: str) -> None:
         """Tells the client."""
-        if self._of(revision):
+        if self._committed(revision):
             self._effects.add(lambda: self._sink.call_arguments(revision, call_id, delta))
 
     def on_call_done(self, revision: int, call: FunctionCall) -> None:
         """Writes the call into the context, and tells the client."""
-        live = self._of(revision)
+        live = self._committed(revision)
         if live is None:
             return
         if live.plan.remember:
@@ -173,13 +278,22 @@ class Answers(AnswerEvents):
         if live is not None:
             live.cut = cut
 
-    def on_shortened(self) -> None:
-        """The context has lost its oldest messages."""
-        self._book.forget_dropped()
+    def on_shortened(self, revision: int, dropped: Sequence[Any]) -> None:
+        """The context loses its oldest messages; a speculation's only when it is kept."""
+        live = self._of(revision)
+        if live is not None and live.number:
+            live.dropped += dropped
+        elif live is not None:
+            self._book.drop(dropped)
+
+    def on_playing(self, revision: int) -> None:
+        """The answer is audible from now on."""
+        if self._committed(revision):
+            self._on_event(PlaybackStarted())
 
     def on_played(self, revision: int, heard: str, *, underruns: int) -> None:
         """The mouth has played the live answer to its end."""
-        live = self._of(revision)
+        live = self._committed(revision)
         assert live is not None
         self._board.revoke()
         outcome: Outcome = "failed" if live.error else "answered"
@@ -197,6 +311,8 @@ class Answers(AnswerEvents):
     # --- helpers -----------------------------------------------------------------------------
     def _stop(self) -> tuple[_Live, Heard] | None:
         """Ends the live answer where it is: nothing more of it is heard."""
+        if self._live is not None and self._live.number:
+            self.revoke(asked=False)  # the conversation ends
         if self._live is None:
             return None
         self._board.revoke()
@@ -209,6 +325,11 @@ class Answers(AnswerEvents):
         """The live answer, if it is this one."""
         return self._live if self._live is not None and self._live.revision == revision else None
 
+    def _committed(self, revision: int) -> _Live | None:
+        """The live answer, if it is this one, and no speculation."""
+        live = self._of(revision)
+        return None if live is None or live.number else live
+
     def _close(self, live: _Live, outcome: Outcome, heard: str, underruns: int) -> None:
         """Writes what was heard, and counts the turn, with the decision: a client that leaves must
         not lose it.
@@ -220,6 +341,11 @@ class Answers(AnswerEvents):
         report = live.report
         report.outcome, report.answer, report.underruns = outcome, heard, underruns
         self._accounts.turn(self._session, report)
+
+    async def _open(self, live: _Live) -> None:
+        await self._sink.begin(live.revision, ask=live.plan.ask)
+        if self._live is live:
+            self._board.commit(live.revision)
 
     async def _interrupted(self, live: _Live, heard: Heard) -> None:
         await self._sink.flush(live.revision, heard_ms=round(heard.played_ms))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -20,7 +21,8 @@ from pipeline.engines import EngineRoom
 from pipeline.metrics import Metrics
 from pipeline.options import SessionSettings, check_options
 from pipeline.session import Engines, Session
-from pipeline.turns.state import TurnSettings
+from pipeline.turn_log import TurnLog
+from pipeline.turns.settings import TurnSettings
 from pipeline.version import version
 from services.access.router import make_router as make_certificate_router
 from services.api_errors import install_errors
@@ -50,6 +52,7 @@ class Daemon:
         self._engines: Engines | None = None
         self._settings: SessionSettings | None = None
         self._names = itertools.count(1)
+        self._started = time.strftime("%Y%m%d-%H%M%S")  # tells the logs of several runs apart
         self._collecting: asyncio.TimerHandle | None = None
         self._lag: asyncio.Task[None] | None = None
 
@@ -88,6 +91,8 @@ class Daemon:
         """
         self.metrics.watch("asr", self.room.asr.stats)
         self.metrics.watch("tts", self.room.voice.stats)
+        if self.room.turn_end is not None:
+            self.metrics.watch("turn_end", self.room.turn_end.stats)
         try:
             # A wrong name is told before anything slow is done.
             check_options(SessionOptions(voice=self._voice), self.room.voice)
@@ -101,12 +106,14 @@ class Daemon:
         gc.collect()
         gc.freeze()
         gc.collect()
+        self.metrics.watch_collector()
         self._engines = engines
         self._lag = asyncio.create_task(self.metrics.watch_loop(), name="loop lag")
 
     async def close(self) -> None:
         """Ends every conversation, then the engines."""
         self._engines = None
+        self.metrics.forget_collector()
         for session in list(self.sessions.values()):
             session.close()
         if self._collecting is not None:
@@ -127,6 +134,7 @@ class Daemon:
                 mend="Try again later, or raise server.max_sessions",
             )
         name = f"s{next(self._names)}"
+        folder = self.config.turns.record_dir
         session = _Counted(
             daemon=self,
             name=name,
@@ -135,6 +143,7 @@ class Daemon:
             settings=self._settings,
             options=options,
             accounts=self.metrics,
+            log=None if folder is None else TurnLog(folder / f"{self._started}-{name}.jsonl"),
         )
         self.sessions[name] = session
         self.metrics.sessions.set(len(self.sessions))
@@ -165,10 +174,20 @@ class Daemon:
                 onset_windows=vad.onset_windows,
                 playback_onset_windows=vad.playback_onset_windows,
                 floor_ms=turns.floor_ms,
+                ceiling_ms=turns.ceiling_ms,
+                finalise_ms=turns.finalise_ms,
+                speculate=turns.speculate,
+                speculations=turns.speculations,
                 max_turn_ms=turns.max_turn_s * 1000,
                 interruptible=turns.interruptible,
+                barge_in_ms=turns.barge_in_ms,
+                resume_ms=turns.resume_ms,
             ),
-            ear=EarSettings(preroll_ms=vad.preroll_ms, starvation_ms=turns.starvation_ms),
+            ear=EarSettings(
+                preroll_ms=vad.preroll_ms,
+                starvation_ms=turns.starvation_ms,
+                keeps_turn=turns.acoustic != "off",
+            ),
             answers=AnswerSettings(
                 model=self.room.brain.model,
                 prompts={"zh": config.prompts.text("zh"), "en": config.prompts.text("en")},
@@ -186,6 +205,7 @@ class Daemon:
             speed=tts.speed,
             ahead_s=tts.ahead_s,
             clause_timeout_s=tts.clause_timeout_s,
+            speculate_when_busy=turns.speculate_when_busy,
         )
 
 

@@ -80,7 +80,12 @@ ENVIRONMENT: Mapping[str, KeyPath] = {
 }
 
 _PROMPTS: tuple[KeyPath, ...] = (("prompts", "zh"), ("prompts", "en"))
-_PATHS: tuple[KeyPath, ...] = (*_PROMPTS, ("models", "dir"), ("server", "keys_file"))
+_PATHS: tuple[KeyPath, ...] = (
+    *_PROMPTS,
+    ("models", "dir"),
+    ("server", "keys_file"),
+    ("turns", "record_dir"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

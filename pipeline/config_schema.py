@@ -177,9 +177,56 @@ class Vad(Section):
 class Turns(Section):
     """When a turn ends, and who may interrupt whom."""
 
-    floor_ms: int = Field(default=200, ge=32, le=5_000, description="Silence that ends a turn.")
+    floor_ms: int = Field(
+        default=200,
+        ge=32,
+        le=5_000,
+        description="Silence that ends a turn whose text is complete.",
+    )
+    ceiling_ms: int = Field(
+        default=1200,
+        ge=32,
+        le=10_000,
+        description="Silence that ends any turn, but not less than floor_ms; between the two the "
+        "text decides.",
+    )
+    finalise_ms: int = Field(
+        default=128,
+        ge=32,
+        le=5_000,
+        description="Silence at which the text is asked for, before the turn may end.",
+    )
+    acoustic: Literal["off", "smart-turn"] = Field(
+        default="off",
+        description="smart-turn: a model hears whether the user has finished, which moves the end "
+        "between floor and ceiling; costs 20 to 150 ms of a core for every pause.",
+    )
+    speculate: bool = Field(
+        default=True,
+        description="Make the answer while it is not yet sure that the user has finished, and hold "
+        "it until then.",
+    )
+    speculations: int = Field(
+        default=4, ge=1, le=100, description="Answers made so in one turn, at most."
+    )
+    speculate_when_busy: bool = Field(
+        default=False, description="Do so also while other conversations use the engines."
+    )
     interruptible: bool = Field(
-        default=True, description="Voice during playback interrupts the answer."
+        default=True, description="Speech during playback interrupts the answer."
+    )
+    barge_in_ms: int = Field(
+        default=800,
+        ge=32,
+        le=10_000,
+        description="Voice during playback that interrupts whatever is said; what is shorter is "
+        "judged by its text. The answer pauses meanwhile.",
+    )
+    resume_ms: int = Field(
+        default=320,
+        ge=32,
+        le=5_000,
+        description="Silence after which a paused answer goes on, if there is no text by then.",
     )
     max_turn_s: float = Field(default=60.0, ge=1, le=600, description="A longer turn is ended.")
     starvation_ms: int = Field(
@@ -187,6 +234,13 @@ class Turns(Section):
         ge=50,
         le=10_000,
         description="When a client sends no audio for so long, the gap counts as silence.",
+    )
+    record_dir: Path | None = Field(
+        default=None,
+        strict=False,
+        description="Folder for a log of each conversation's turns, relative to the configuration "
+        "file: when somebody spoke, what was said, and so why it was decided as it was, see "
+        "`run.py replay`. null writes none.",
     )
 
 
@@ -503,6 +557,17 @@ class Scripted(Section):
     echo: str = Field(default="你说的是：{user}", description="The answer without `replies`.")
     chars_per_second: float = Field(
         default=5.0, gt=0, le=100, description="Pace of the scripted speaker, characters a second."
+    )
+    marked: bool = Field(
+        default=False,
+        description="The sound itself says which of `transcripts` is being said, and how far it "
+        "is, as `run.py bench` makes it.",
+    )
+    asr_errors: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of wrong characters in the texts of the recogniser, also of a real one.",
     )
 
     @property

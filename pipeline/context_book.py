@@ -6,13 +6,16 @@ and finds a message by its identity, since the context's shortening drops messag
 What is not in the list any more is forgotten.
 
 An answer has its place from the moment it is asked for, though its text is known only when it was
-heard: what a client adds meanwhile comes after it. The function calls of an answer and its text are
-one message: {"role": "assistant", "content": heard, "tool_calls": [...]}.
+heard: what a client adds meanwhile comes after it. One that was made before its turn had ended has
+its place once that turn is written; what is told of it before that waits. The function calls of an
+answer and its text are one message: {"role": "assistant", "content": heard, "tool_calls": [...]}.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from services.items import ROOT, ContextItem, FunctionCall, FunctionOutput, Message, call_ref
@@ -49,6 +52,19 @@ class _Open:
     before: ChatMessage | None
 
 
+@dataclass(slots=True)
+class _Expected:
+    """An answer whose turn is not written yet.
+
+    Parameters:
+        ref: its name.
+        waiting: what was told of it.
+    """
+
+    ref: str
+    waiting: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+
+
 class ContextBook:
     """Edits a conversation's messages by the names of `services.items`.
 
@@ -62,6 +78,7 @@ class ContextBook:
         #: of the named ones, those that are one of the function calls in their message
         self._call_ids: dict[str, str] = {}
         self._open: _Open | None = None
+        self._expected: _Expected | None = None
 
     # --- items ---------------------------------------------------------------------------------
     def name_last(self, ref: str) -> None:
@@ -95,7 +112,13 @@ class ContextBook:
             calls[:] = [call for call in calls if call["id"] != call_id]
         self._tidy(message)
 
-    def forget_dropped(self) -> None:
+    def drop(self, messages: Sequence[Any]) -> None:
+        """Takes messages out that no request is to hold any more, as far as they are there."""
+        gone = {id(message) for message in messages}
+        self._messages[:] = [each for each in self._messages if id(each) not in gone]
+        self._forget_dropped()
+
+    def _forget_dropped(self) -> None:
         """Forgets what is not in the context any more."""
         here = {id(message) for message in self._messages}
         gone = [ref for ref, message in self._named.items() if id(message) not in here]
@@ -104,12 +127,22 @@ class ContextBook:
             self._call_ids.pop(ref, None)
 
     # --- answers -------------------------------------------------------------------------------
+    def expect(self, ref: str) -> None:
+        """An answer that was made already gets its place by the next `ask` that names it."""
+        self._expected = _Expected(ref)
+
     def ask(self, ref: str) -> None:
         """An answer is asked for from the context as it is: its place is at the end of it."""
         self._open = _Open(ref, self._messages[-1] if self._messages else None)
+        expected, self._expected = self._expected, None
+        if expected is not None and expected.ref == ref:
+            for told in expected.waiting:
+                told()
 
     def call(self, ref: str, call: FunctionCall) -> None:
         """An answer has called a function."""
+        if self._waits(ref, partial(self.call, ref, call)):
+            return
         message = self._named.get(ref)
         if message is None:
             message = self._write(ref, {"role": "assistant", "content": ""})
@@ -119,6 +152,8 @@ class ContextBook:
 
     def heard(self, ref: str, text: str) -> None:
         """An answer is over: writes what was heard of it, unless it was removed meanwhile."""
+        if self._waits(ref, partial(self.heard, ref, text)):
+            return
         if self._open is None or self._open.ref != ref:
             return
         text = text.strip()
@@ -128,13 +163,27 @@ class ContextBook:
             self._write(ref, {"role": "assistant", "content": text})
         self._open = None
 
-    def amend(self, ref: str, text: str) -> None:
-        """Corrects what was heard of an answer that was written; without text it goes."""
-        message = self._named.get(ref)
-        if message is None:
-            return
-        message["content"] = text.strip()
+    def amend(self, ref: str, text: str) -> bool:
+        """Corrects what was heard of an answer that was written; without text it goes.
+
+        Returns:
+            Whether that changed the context, as it is now.
+        """
+        text, message = text.strip(), self._named.get(ref)
+        if self._waits(ref, partial(self.amend, ref, text)):
+            return False
+        if message is None or message["content"] == text:
+            return False
+        message["content"] = text
         self._tidy(message)
+        return True
+
+    def _waits(self, ref: str, told: Callable[[], object]) -> bool:
+        """Keeps what is told of an answer that has no place yet."""
+        if self._expected is None or self._expected.ref != ref:
+            return False
+        self._expected.waiting.append(told)
+        return True
 
     def _write(self, ref: str, message: ChatMessage) -> ChatMessage:
         """Puts a message of an answer in its place."""
@@ -167,4 +216,4 @@ class ContextBook:
         del self._messages[at]
         if self._open is not None and self._open.before is message:
             self._open.before = self._messages[at - 1] if at else None
-        self.forget_dropped()
+        self._forget_dropped()

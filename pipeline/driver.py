@@ -7,7 +7,6 @@ messages to the client, follows as effects, which one task performs in the order
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import time
 from collections.abc import Callable, Mapping
@@ -27,30 +26,53 @@ from pipeline.ear import Ear
 from pipeline.effects import Effect, Effects
 from pipeline.frames import AnswerFrame, ContextEditFrame, TurnCommitFrame, TurnOpenFrame
 from pipeline.latency import TurnReport
+from pipeline.listening import Listening
+from pipeline.speculation import Guess, Speculation
 from pipeline.turns.actions import (
     Action,
     Apologise,
     Commit,
     Discard,
+    Dismiss,
     Drop,
     EndTurn,
     Finalise,
     Forget,
     Idle,
     Interrupt,
+    Listen,
     OpenTurn,
+    Pause,
     Respond,
+    Resume,
+    Revoke,
+    Speculate,
     Withdraw,
 )
 from pipeline.turns.core import step
-from pipeline.turns.events import CancelRequested, Event, FinalFailed, FinalText, RespondRequested
-from pipeline.turns.state import Phase, TurnSettings, TurnState
+from pipeline.turns.events import (
+    CancelRequested,
+    Closed,
+    Event,
+    PartialText,
+    RespondRequested,
+    TextTurn,
+    Withdrawn,
+)
+from pipeline.turns.settings import TurnSettings
+from pipeline.turns.state import Phase, TurnState
 from services.answer import REVISION, AnswerPlan, apology, by_language
 from services.asr.base import Transcript
 from services.face import AnswerOptions, Sink
 from services.items import ContextItem, Message
 from services.language import language_of
-from tts_engine.errors import DuplexdError, EngineFailed
+
+#: what a conversation's log is made of
+Record = Callable[[TurnSettings | Event], None]
+
+
+def _nothing(_: object) -> None:
+    """Nobody keeps a log."""
 
 
 class TurnDriver:
@@ -65,6 +87,8 @@ class TurnDriver:
         plan: what holds for an answer that begins now.
         accounts: where turns and failures are counted.
         apologies: what is said when a turn was not understood, by language.
+        busy: the engines have other work to do than to speculate.
+        record: is told everything that the turn core is told, in order.
     """
 
     def __init__(
@@ -78,6 +102,8 @@ class TurnDriver:
         plan: Callable[[AnswerOptions], AnswerPlan],
         accounts: Accounts,
         apologies: Mapping[str, str],
+        busy: Callable[[], bool],
+        record: Record | None = None,
     ) -> None:
         self._session = session
         self._sink = sink
@@ -87,38 +113,56 @@ class TurnDriver:
         self._plan = plan
         self._accounts = accounts
         self._apologies = apologies
+        self._record = record or _nothing
         self._state = TurnState()
-        self._finaliser: asyncio.Task[None] | None = None
+        self._speculation = Speculation(
+            answers=answers,
+            effects=effects,
+            accounts=accounts,
+            plan=lambda language: self._plan_of(None, language),
+            busy=busy,
+            on_event=self.handle,
+        )
         self._numbers = itertools.count(1)
         self._asks: dict[int, AnswerOptions] = {}  # requests that neither began nor were dropped
         self._turns = 0
         self._language = ""
+        self._prompt_language = ""  # of the first turn
         self._written = ""  # what the user wrote and nobody answered yet
         self._deciding: TurnReport | None = None
         self._decided_ms = 0.0
-        self._asr_error: DuplexdError | None = None
         self._ear: Ear
+        self._listening: Listening
 
-    def attach(self, ear: Ear) -> None:
-        """Gives the ear that it drives."""
-        self._ear = ear
+    def attach(self, ear: Ear, listening: Listening) -> None:
+        """Gives the ear that it drives, and what asks the recogniser."""
+        self._ear, self._listening = ear, listening
 
     # --- in ----------------------------------------------------------------------------------
     def handle(self, event: Event) -> None:
         """Steps the core and does what it decides."""
+        self._record(event)
         self._state, actions = step(self._state, event)
         for action in actions:
-            self._act(action)
+            self._act(action, event)
         if self._state.phase is not Phase.DECIDED:
             self._ear.release()
 
     def configure(self, settings: TurnSettings) -> None:
         """Changes the settings of the turn core; a turn that is open stays open."""
+        self._record(settings)
         self._state = replace(self._state, settings=settings)
+        self._speculation.replan()
 
     def partial(self, transcript: Transcript) -> None:
-        """The recogniser has a partial."""
-        self._effect(lambda: self._sink.partial(transcript.text))
+        """The recogniser has a partial; the client is told if it knows of the turn."""
+        self.handle(PartialText(transcript.text, self._listening.audible()))
+        if self._state.phase in (Phase.SPEAKING, Phase.DECIDED):
+            self._effect(lambda: self._sink.partial(transcript.text))
+
+    def say(self, text: str, language: str) -> None:
+        """The user's turn comes as text."""
+        self.handle(TextTurn(text, language or language_of(text)))
 
     def add(self, ref: str, item: ContextItem, *, after: str | None) -> None:
         """Adds an item to the context, in the order of the turns."""
@@ -156,30 +200,48 @@ class TurnDriver:
         """The client knows how much of an answer was played: its word counts."""
         if self._answers.alive(revision):
             self.handle(CancelRequested())
-        self._answers.amend(revision, audio_ms)
+        if self._answers.amend(revision, audio_ms):
+            self._speculation.outdate()
 
     def close(self) -> None:
         """Ends what the driver had started. Idempotent."""
-        if self._finaliser is not None:
-            self._finaliser.cancel()
+        self.handle(Closed())
+        self._listening.withdraw()
         self._answers.close()
 
     # --- decisions ---------------------------------------------------------------------------
-    def _act(self, action: Action) -> None:
+    def _act(self, action: Action, event: Event) -> None:
         match action:
+            case Listen(at_ms):
+                self._ear.open_turn(at_ms=at_ms)
             case OpenTurn(at_ms):
                 logger.debug("{}: a turn opens at {:.0f} ms", self._session, at_ms)
-                self._ear.open_turn(at_ms=at_ms)
                 if self._state.settings.server_turns:
                     self._effect(lambda: self._sink.turn_opened(at_ms=round(at_ms)))
+            case Pause():
+                self._answers.pause()
+            case Resume():
+                self._answers.resume()
+            case Dismiss(reason, text):
+                self._listening.withdraw()
+                self._ear.close_turn()
+                self._accounts.dismissed(self._session, reason, text)
             case EndTurn(at_ms, firm):
                 self._end_turn(at_ms)
                 self._ear.end_turn(firm=firm)
             case Finalise(request):
-                self._finaliser = asyncio.create_task(self._finalise(request))
-            case Withdraw():
-                self._withdraw()
-                self._ear.resume_turn()
+                self._listening.ask(request)
+            case Withdraw(decided):
+                self._listening.withdraw()
+                if decided:
+                    self._deciding = None
+                    self._ear.resume_turn()
+            case Speculate(number, text, language):
+                language = language_of(text) or language or self._language
+                self._speculation.begin(Guess(number=number, text=text, language=language))
+            case Revoke():
+                withdrawn = isinstance(event, Withdrawn)
+                self._speculation.revoke("withdrawn" if withdrawn else "revoked")
             case Commit():
                 self._commit(action)
             case Discard(failed):
@@ -187,7 +249,8 @@ class TurnDriver:
             case Apologise(ask):
                 self._apologise(ask)
             case Forget():
-                self._withdraw()
+                self._listening.withdraw()
+                self._deciding = None
                 self._ear.close_turn()
             case Respond(ask):
                 self._respond(ask)
@@ -208,43 +271,39 @@ class TurnDriver:
         self._deciding.mark("vad", end.seen)
         self._deciding.mark("endpoint", time.monotonic())
 
-    async def _finalise(self, request: int) -> None:
-        try:
-            transcript = await self._ear.recogniser.finalise()
-        except DuplexdError as error:
-            self._fail_turn(request, error)
-        except Exception as error:  # an engine's fault must not end the conversation
-            self._fail_turn(request, EngineFailed(f"Recognition failed: {error!r}"))
-        else:
-            if self._deciding is not None:
-                self._deciding.mark("final", time.monotonic())
-                self._deciding.work_ms["asr_decode"] = transcript.compute_s * 1e3
-            self.handle(FinalText(request, transcript.text, transcript.language))
-
-    def _fail_turn(self, request: int, error: DuplexdError) -> None:
-        self._accounts.error(self._session, error)
-        self._asr_error = error
-        self.handle(FinalFailed(request))
-
-    def _withdraw(self) -> None:
-        if self._finaliser is not None:
-            self._finaliser.cancel()
-            self._finaliser = None
-        self._ear.recogniser.cancel()
-        self._deciding = None
-
     def _commit(self, commit: Commit) -> None:
-        self._ear.close_turn()
-        # By its script: a recogniser may take English in a Mandarin voice for Mandarin.
-        text, language = commit.text, language_of(commit.text) or commit.language
-        self._language = language or self._language
         report, self._deciding = self._deciding, None
-        assert report is not None
+        if report is None:
+            report = self._text_turn()
+        else:
+            self._ear.close_turn()
+            self._listening.stamp(report)
+            self._tell_turn_end()
+        text, language = commit.text, commit.language
+        if commit.number:
+            # The very words that were answered: what the server has computed of them stays good.
+            text = self._speculation.text
+        # By its script: a recogniser may take English in a Mandarin voice for Mandarin.
+        language = language_of(text) or language
         report.transcript = text
-        self._tell_final(text, language, turn=report.turn)
+        self._language = language or self._language
+        self._effect(lambda: self._sink.final(text, language, turn=report.turn))
         revision = 0
-        if commit.answer:
-            revision = self._answers.begin(self._plan_of(commit.ask), report)
+        if commit.number:
+            self._prompt_language = self._prompt_language or self._language
+            revision = self._speculation.keep(report)
+        elif commit.answer:
+            revision = self._answers.begin(self._plan_begin(commit.ask), report)
+        self._write_turn(text, revision, turn=report.turn, ready=commit.number > 0)
+
+    def _text_turn(self) -> TurnReport:
+        """The report of a turn that came as text, which nobody opened or ended."""
+        self._turns += 1
+        report = TurnReport(turn=self._turns)
+        report.mark("endpoint", time.monotonic())
+        return report
+
+    def _write_turn(self, text: str, revision: int, *, turn: int, ready: bool) -> None:
         transcript = TranscriptionFrame(text, "", time_now_iso8601())
         # Chinese segments are joined without a space, and no interruption may lose the words.
         transcript.includes_inter_frame_spaces = True
@@ -253,33 +312,29 @@ class TurnDriver:
         self._effects.push(TurnOpenFrame())
         self._effects.push(transcript)
         self._effects.push(
-            TurnCommitFrame(revision=revision, language=self._language, turn=report.turn)
+            TurnCommitFrame(revision=revision, language=self._language, turn=turn, ready=ready)
         )
 
     def _discard(self, *, failed: bool) -> None:
         self._ear.close_turn()
         self._deciding = None
-        if failed and self._asr_error is not None:
+        self._tell_turn_end()
+        error = self._listening.error
+        if failed and error is not None:
             # Instead of the text, and where the text would stand: after the end of its turn.
-            error = self._asr_error
-            self._tell_turn_end()
             self._effect(lambda: self._sink.error(error))
         else:
             logger.debug("{}: nothing was said", self._session)
-            self._tell_final("", "", turn=0)
+            self._effect(lambda: self._sink.final("", "", turn=0))
 
     def _tell_turn_end(self) -> None:
         at_ms = round(self._decided_ms)
         self._effect(lambda: self._sink.turn_ended(at_ms=at_ms))
 
-    def _tell_final(self, text: str, language: str, *, turn: int) -> None:
-        self._tell_turn_end()
-        self._effect(lambda: self._sink.final(text, language, turn=turn))
-
     def _apologise(self, ask: int | None) -> None:
         """Speaks a sentence of ours as an answer that failed; the context does not get it."""
-        plan, report = self._plan_of(ask), TurnReport(turn=self._turns)
-        revision = self._answers.begin(plan, report, error=self._asr_error)
+        plan, report = self._plan_of(ask, ""), TurnReport(turn=self._turns)
+        revision = self._answers.begin(plan, report, error=self._listening.error)
         text = by_language(self._apologies, self._language)
         frames = (LLMFullResponseStartFrame(), apology(text), LLMFullResponseEndFrame())
         for frame in frames:
@@ -288,7 +343,7 @@ class TurnDriver:
 
     def _respond(self, ask: int | None) -> None:
         self._turns += 1
-        plan, report = self._plan_of(ask), TurnReport(turn=self._turns)
+        plan, report = self._plan_begin(ask), TurnReport(turn=self._turns)
         report.mark("endpoint", time.monotonic())
         if plan.remember:
             report.transcript, self._written = self._written, ""
@@ -301,13 +356,20 @@ class TurnDriver:
             number = options.ask
             self._effect(lambda: self._sink.dropped(number))
 
-    def _plan_of(self, ask: int | None) -> AnswerPlan:
-        """What holds for an answer that begins now, by the options of its request if any."""
-        return self._plan(AnswerOptions() if ask is None else self._asks.pop(ask))
+    def _plan_begin(self, ask: int | None) -> AnswerPlan:
+        """What holds for an answer that begins now; the first one chooses the prompt's language."""
+        self._prompt_language = self._prompt_language or self._language
+        return self._plan_of(ask, self._language)
+
+    def _plan_of(self, ask: int | None, language: str) -> AnswerPlan:
+        """What holds for an answer, by the options of its request if any."""
+        plan = self._plan(AnswerOptions() if ask is None else self._asks.pop(ask))
+        return replace(plan, prompt_language=self._prompt_language or language)
 
     # --- helpers -----------------------------------------------------------------------------
     def _edit(self, edit: Callable[[], None]) -> None:
         self._effects.push(ContextEditFrame(edit=edit))
+        self._speculation.outdate()
 
     def _effect(self, effect: Effect) -> None:
         self._effects.add(effect)

@@ -8,6 +8,7 @@ queue nor a task.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
@@ -22,7 +23,7 @@ from pipecat.services.stt_service import STTService
 
 from pipeline.latency import last_sound
 from pipeline.turns.events import Event, Starved, Window
-from pipeline.turns.state import WINDOW_MS
+from pipeline.turns.settings import WINDOW_MS
 from services.asr.base import AsrEngine, Recogniser, Transcript
 from services.vad.base import SAMPLE_RATE, WINDOW, VadEngine
 
@@ -32,6 +33,8 @@ _LOOK_BACK = 47
 _LONGEST_ONSET = 30
 #: arrivals that are remembered: 1.5 s of the smallest packets in use, 10 ms
 _PACKETS = 150
+#: most of a turn that an acoustic model is given, windows: 8 s
+_TURN_AUDIO = 250
 
 Step = Callable[[], None]
 
@@ -43,10 +46,12 @@ class EarSettings:
     Parameters:
         preroll_ms: audio before the onset that the recogniser gets.
         starvation_ms: a client that sends nothing for so long is taken to be silent.
+        keeps_turn: `turn_audio` is wanted.
     """
 
     preroll_ms: int = 500
     starvation_ms: int = 300
+    keeps_turn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,10 @@ class Ear(STTService):
         self._held: deque[Step] = deque()
         self._holding = self._releasing = False
         self._past: deque[_Heard] = deque(maxlen=_LOOK_BACK)
+        self._end: SpeechEnd | None = None
+        self._turn: deque[NDArray[np.float32]] | None = (
+            deque(maxlen=_TURN_AUDIO) if settings.keeps_turn else None
+        )
         #: windows that no turn has had, by their number
         self._unclaimed: deque[tuple[int, NDArray[np.float32]]] = deque()
         self._windows = 0
@@ -110,12 +119,22 @@ class Ear(STTService):
         self._arrived = 0.0
         self._samples = 0
         self._packets: deque[tuple[int, float]] = deque(maxlen=_PACKETS)
+        self._opened_ms = 0.0
         self._alarm: asyncio.TimerHandle | None = None
 
     @property
     def now_ms(self) -> float:
         """The audio clock: milliseconds of audio that the detector has seen."""
         return self._windows * WINDOW_MS
+
+    @property
+    def open_ms(self) -> float:
+        """How long has been listened to what is said, from its first voiced window on."""
+        return self.now_ms - self._opened_ms if self._feeding else 0.0
+
+    def turn_audio(self) -> NDArray[np.float32]:
+        """What the recogniser has of the turn, at most its last 8 s, if `keeps_turn`."""
+        return np.concatenate(self._turn) if self._turn else np.zeros(0, np.float32)
 
     def feed(self, pcm: bytes, *, arrived: float) -> None:
         """Takes microphone audio: int16 mono at 16 kHz, any length; `arrived` monotonic."""
@@ -156,6 +175,10 @@ class Ear(STTService):
         first = round(at_ms / WINDOW_MS) - self._preroll
         past = [samples for number, samples in self._unclaimed if number >= first]
         self._unclaimed.clear()
+        self._opened_ms, self._end = at_ms, None
+        if self._turn is not None:
+            self._turn.clear()
+            self._turn.extend(past)
         if past:
             self.recogniser.feed(np.concatenate(past))
         self._feeding, self._ended = True, False
@@ -194,13 +217,23 @@ class Ear(STTService):
         finally:
             self._releasing = False
 
+    def note_speech_end(self) -> None:
+        """A silence has begun that may end the turn, and may last longer than is looked back."""
+        self._end = self._find_end() or self._end
+
     def speech_end(self) -> SpeechEnd:
-        """Finds the last voiced sample by the energy rule, just after the turn core decided."""
+        """Where the last voiced sample is, by the energy rule; just after the turn was decided."""
+        self.note_speech_end()
+        now = time.monotonic()
+        return self._end or SpeechEnd(now, now)
+
+    def _find_end(self) -> SpeechEnd | None:
         past = list(self._past)
         if not past:
-            now = time.monotonic()
-            return SpeechEnd(now, now)
-        at = last_sound(np.concatenate([heard.samples for heard in past]), SAMPLE_RATE) or 1
+            return None
+        at = last_sound(np.concatenate([heard.samples for heard in past]), SAMPLE_RATE)
+        if at is None:
+            return None
         sample = (self._windows - len(past)) * WINDOW + at
         seen = past[min(len(past) - 1, (at - 1) // WINDOW)].seen
         received = next((when for end, when in self._packets if end >= sample), seen)
@@ -244,12 +277,16 @@ class Ear(STTService):
         self._past.append(heard)
         if self._feeding:
             self.recogniser.feed(heard.samples)
+            if self._turn is not None:
+                self._turn.append(heard.samples)
         if self._ended or not self._feeding:
             self._unclaimed.append((self._windows, heard.samples))
         if not self._feeding and len(self._unclaimed) > self._preroll + _LONGEST_ONSET:
             self._unclaimed.popleft()
         self._windows += 1
-        self._on_event(Window(self.now_ms, probability))
+        power = float(np.dot(heard.samples, heard.samples)) / WINDOW
+        level_db = round(10 * math.log10(power + 1e-12), 1)
+        self._on_event(Window(self.now_ms, probability, level_db))
 
     # --- a client that stops sending ---------------------------------------------------------
     def _arm(self) -> None:

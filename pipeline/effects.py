@@ -42,7 +42,11 @@ class Effects:
 
     def push(self, frame: Frame) -> None:
         """Adds a frame into the pipeline."""
-        self.add(lambda: self._head.push_frame(frame))
+        self.add(lambda: self.send(frame))
+
+    async def send(self, frame: Frame) -> None:
+        """Pushes a frame into the pipeline, as a part of an effect."""
+        await self._head.push_frame(frame)
 
     async def interrupt(self) -> None:
         """Interrupts the pipeline, as a part of an effect, and waits until it has: nothing of the

@@ -14,9 +14,11 @@ from pipeline.config_schema import Config
 from pipeline.session import Engines
 from services.asr.base import AsrEngine
 from services.llm.client import make_client, probe, warm
+from services.llm.load import ServerLoad
 from services.llm.local import LocalLlm, choose_model
 from services.models.store import ModelStore
 from services.scripted.spec import AsrSpec, LlmSpec, TtsSpec
+from services.turn_end.base import TurnEndEngine
 from services.vad.base import VadEngine
 from tts_engine.engine import SpeechEngine
 from tts_engine.errors import DuplexdError
@@ -28,10 +30,15 @@ _PARTIAL_EVERY_S = 0.6
 
 @dataclass(slots=True, kw_only=True)
 class Brain:
-    """The language model: a client, and the server behind it if it is ours."""
+    """The language model: a client, and the server behind it if it is ours.
+
+    Parameters:
+        slots: requests that it answers at a time; None: enough.
+    """
 
     client: AsyncOpenAI
     model: str
+    slots: int | None = None
     local: LocalLlm | None = None
 
     async def close(self) -> None:
@@ -51,9 +58,12 @@ class EngineRoom:
         self.vad = self._build_vad()
         self.asr = self._build_asr()
         self.voice = self._build_voice()
+        self.turn_end = self._build_turn_end()
         self.brain: Brain | None = None
         #: what is not warm yet, by name
         self.waiting: set[str] = {"vad", "asr", "tts", "llm"}
+        if self.turn_end is not None:
+            self.waiting.add("turn_end")
 
     async def start(self) -> Engines:
         """Starts and warms everything at once; the slowest engine decides how long it takes.
@@ -67,6 +77,8 @@ class EngineRoom:
             "tts": self.voice.start(),
             "llm": self._start_brain(),
         }
+        if self.turn_end is not None:
+            starts["turn_end"] = self.turn_end.start()
         try:
             async with asyncio.TaskGroup() as group:
                 for name, start in starts.items():
@@ -75,13 +87,22 @@ class EngineRoom:
             await self.close()
             raise _first(failed) from failed
         assert self.brain is not None
-        return Engines(vad=self.vad, asr=self.asr, llm=self.brain.client, voice=self.voice)
+        return Engines(
+            vad=self.vad,
+            asr=self.asr,
+            llm=self.brain.client,
+            voice=self.voice,
+            load=ServerLoad(self.brain.slots),
+            turn_end=self.turn_end,
+        )
 
     async def close(self) -> None:
         """Closes everything. Idempotent."""
         brain, self.brain = self.brain, None
         if brain is not None:
             await brain.close()
+        if self.turn_end is not None:
+            await self.turn_end.close()
         await self.voice.close()
         await self.asr.close()
         await self.vad.close()
@@ -103,12 +124,24 @@ class EngineRoom:
         return SileroVad()
 
     def _build_asr(self) -> AsrEngine:
+        errors = self._config.scripted.asr_errors
+        if not errors:
+            return self._build_true_asr()
+        from services.scripted.erring import ErringAsr
+
+        return ErringAsr(self._build_true_asr(), rate=errors)
+
+    def _build_true_asr(self) -> AsrEngine:
         asr = self._config.asr
         if asr.provider == "scripted":
             from services.scripted.asr import ScriptedAsr
 
             spec = self._config.scripted.delays.asr or AsrSpec()
-            return ScriptedAsr(delay_s=spec.final_s, texts=self._config.scripted.texts)
+            return ScriptedAsr(
+                delay_s=spec.final_s,
+                texts=self._config.scripted.texts,
+                marked=self._config.scripted.marked,
+            )
         from services.asr.whisper import WhisperEngine
 
         partials = asr.partials == "on" or (
@@ -134,6 +167,13 @@ class EngineRoom:
         from tts_engine.kokoro.engine import KokoroEngine
 
         return KokoroEngine(model_dir=self._store.path("kokoro"), threads=self.budget.tts)
+
+    def _build_turn_end(self) -> TurnEndEngine | None:
+        if self._config.turns.acoustic == "off":
+            return None
+        from services.turn_end.smart_turn import SmartTurn
+
+        return SmartTurn()
 
     async def _start_brain(self) -> None:
         """Starts, probes and warms the language model."""
@@ -177,7 +217,7 @@ class EngineRoom:
         )
         await local.start()
         client = make_client(base_url=local.base_url, api_key=local.api_key)
-        self.brain = Brain(client=client, model=local.model, local=local)
+        self.brain = Brain(client=client, model=local.model, slots=settings.parallel, local=local)
 
 
 def _first(failed: BaseExceptionGroup[BaseException]) -> BaseException:

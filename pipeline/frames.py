@@ -24,11 +24,13 @@ class TurnCommitFrame(ControlFrame):
         revision: of the answer; 0 writes the turn to the context without answering.
         language: of the turn.
         turn: names it in the context.
+        ready: the answer was asked for before, by a `SpeculateFrame`.
     """
 
     revision: int = 0
     language: str = ""
     turn: int = 0
+    ready: bool = False
     interruptible: bool = field(default=False, init=False)
 
 
@@ -44,6 +46,23 @@ class AnswerFrame(ControlFrame):
     revision: int = 0
     language: str = ""
     interruptible: bool = field(default=False, init=False)
+
+
+@dataclass
+class SpeculateFrame(ControlFrame):
+    """Answer from the context as it is and a turn that has not ended, which it does not get yet.
+
+    An interruption drops the frame: the speculation is then void.
+
+    Parameters:
+        revision: of the answer.
+        language: of the turn.
+        text: of the turn.
+    """
+
+    revision: int = 0
+    language: str = ""
+    text: str = ""
 
 
 @dataclass

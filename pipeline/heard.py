@@ -1,8 +1,9 @@
+# pyright: strict
 """Which text of an answer was heard, given how much of its audio was played."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 from tts_engine.engine import Mark
@@ -11,12 +12,27 @@ from tts_engine.text.clause import Clause
 
 @dataclass(slots=True)
 class _Spoken:
-    """A clause with its alignment on the clock of the answer's audio."""
+    """A clause with its alignment on the clock of the answer's audio: its spoken units.
+
+    A unit is what lies between two marks of the engine: a character, or a word.
+    """
 
     clause: Clause
     starts_ms: float
     ends_ms: list[float] = field(default_factory=list[float])
     chars: list[int] = field(default_factory=list[int])
+
+    def heard_chars(self, played_ms: float) -> int:
+        """Characters of the units that were played completely."""
+        count = bisect_right(self.ends_ms, played_ms)
+        return self.chars[count - 1] if count else 0
+
+    def touched_chars(self, played_ms: float) -> int:
+        """Characters of the units of which at least a part was played."""
+        if self.starts_ms >= played_ms or not self.chars:
+            return 0
+        count = min(len(self.chars), bisect_left(self.ends_ms, played_ms) + 1)
+        return self.chars[count - 1]
 
 
 class SpokenText:
@@ -31,7 +47,7 @@ class SpokenText:
         self._tail_ms = 0.0
 
     def begin(self, clause: Clause, *, at_ms: float) -> None:
-        """The audio of `clause` starts at `at_ms`."""
+        """The audio of `clause` starts at `at_ms`, if the voice makes any of it."""
         self._clauses.append(_Spoken(clause, at_ms))
 
     def mark(self, marks: tuple[Mark, ...], *, sample_rate: int) -> None:
@@ -48,16 +64,29 @@ class SpokenText:
     def heard(self, played_ms: float) -> str:
         """The raw text that was heard once `played_ms` of the audio were played.
 
-        Cut at the end of the last character spoken completely; a clause without a voice (an
-        answer of marks only) counts as heard when its place was reached.
+        Always a prefix of the raw answer: all of it up to the end of the last unit that was spoken
+        completely. What the voice left out before that (marks only, or a clause that it could not
+        make) was passed over, and counts.
+        """
+        whole = "".join(spoken.clause.raw for spoken in self._clauses)
+        reached, end = 0, len(whole)
+        for spoken in reversed(self._clauses):
+            start = end - len(spoken.clause.raw)
+            if part := spoken.clause.heard(spoken.heard_chars(played_ms)):
+                reached = start + len(part)
+                break
+            end = start
+        over = reached == len(whole) and played_ms >= self._tail_ms
+        return whole[:reached] + (self._tail if over else "")
+
+    def audible(self, since_ms: float, until_ms: float) -> str:
+        """The text, as it was spoken, of the audio between two positions; units that lie in it in
+        part are in it.
         """
         parts: list[str] = []
-        for spoken in self._clauses:
-            if spoken.starts_ms > played_ms:
-                break
-            count = bisect_right(spoken.ends_ms, played_ms)
-            if count:
-                parts.append(spoken.clause.heard(spoken.chars[count - 1]))
-        if played_ms >= self._tail_ms:
-            parts.append(self._tail)
-        return "".join(parts)
+        for spoken in self._clauses if since_ms < until_ms else ():
+            text = spoken.clause.text
+            part = text[spoken.heard_chars(since_ms) : spoken.touched_chars(until_ms)]
+            if part:
+                parts.append(part)
+        return " ".join(parts)

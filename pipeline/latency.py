@@ -12,13 +12,18 @@ v2v even when work overlaps; the overlapped work itself is listed beside them.
         received    the frame that holds it was read from the socket
         vad         the detector had seen the window that holds it
         endpoint    the turn core decided that the turn is over
-        final       the recogniser's final text was there
+        final       the recogniser's final text was there; before the endpoint, where it was asked
+                    for early
         first_token the LLM's first token was there
         clause      the first clause was complete
         chunk       the voice's first chunk was there
         sent        the answer's first frame was handed to the socket
         audible     the first audible sample was due, counted from `sent`
         heard       the first audible sample was played                   (client)
+
+Beside the path, and in no part: `asked`, when the recogniser was asked for the text that was
+committed, and `speculated`, when an answer to it was begun before the turn had ended, if the answer
+is that one. Its stamps up to `chunk` then lie before the endpoint, and their parts come to nothing.
 
 `v2v_server_ms` spans received..audible: what the daemon can know alone.
 """
@@ -137,7 +142,8 @@ class TurnReport:
     Parameters:
         turn: number of the turn in its conversation, from 1.
         revision: revision of its answer.
-        stamps: seconds on the monotonic clock by the names of PATH; missing ones cost nothing.
+        stamps: seconds on the monotonic clock by the names of PATH, and of those beside it; missing
+            ones cost nothing.
         work_ms: overlapped work by name, milliseconds: what it took, wherever it lay.
         outcome: "answered", "interrupted" or "failed".
         transcript: what the user said.

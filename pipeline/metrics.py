@@ -6,6 +6,7 @@ docs/metrics.md explains each to whoever reads them.
 from __future__ import annotations
 
 import asyncio
+import gc
 import platform
 import time
 from typing import get_args
@@ -20,7 +21,9 @@ from prometheus_client import (
     generate_latest,
 )
 
+from pipeline.answers import Guessed
 from pipeline.latency import BUCKETS_S, PARTS, TurnReport
+from pipeline.turns.actions import Reason
 from pipeline.version import version
 from services.audio_api.context import SpeechOutcome
 from services.face import Outcome
@@ -51,6 +54,18 @@ class Metrics:
         build.labels(version(), platform.python_version()).set(1)
         self._turns = Counter(
             "duplexd_turns", "Turns by outcome", ["outcome"], registry=self.registry
+        )
+        self._guesses = Counter(
+            "duplexd_speculations",
+            "Answers that were begun before the turn had ended, by outcome",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self._dismissed = Counter(
+            "duplexd_dismissed",
+            "Sounds over an answer that were no turn, by reason",
+            ["reason"],
+            registry=self.registry,
         )
         self._v2v = Histogram(
             "duplexd_v2v_server_seconds",
@@ -85,6 +100,12 @@ class Metrics:
             buckets=_LAG_BUCKETS_S,
             registry=self.registry,
         )
+        self._collection = Gauge(
+            "duplexd_gc_pause_seconds_max",
+            "Longest garbage collection since the engines were ready",
+            registry=self.registry,
+        )
+        self._collecting_since = self._longest_collection_s = 0.0
         self._depth = Gauge(
             "duplexd_engine_queue", "Jobs waiting or running", ["engine"], registry=self.registry
         )
@@ -112,6 +133,10 @@ class Metrics:
             self._turns.labels(outcome)
         for outcome in get_args(SpeechOutcome):
             self._speech.labels(outcome)
+        for outcome in get_args(Guessed):
+            self._guesses.labels(outcome)
+        for reason in Reason:
+            self._dismissed.labels(reason.value)
 
     def watch(self, engine: str, stats: EngineStats) -> None:
         """Shows an engine's queue; read when the page is asked for."""
@@ -144,6 +169,16 @@ class Metrics:
             "{} turn {}: {!r} -> {!r}", session, report.turn, report.transcript, report.answer
         )
 
+    def dismissed(self, session: str, reason: Reason, text: str) -> None:
+        """Counts sounds over an answer that were no turn."""
+        self._dismissed.labels(reason.value).inc()
+        logger.info("{} no turn: {}", session, reason.value)
+        logger.debug("{} no turn: {!r}", session, text)
+
+    def guessed(self, outcome: Guessed) -> None:
+        """Counts a speculation."""
+        self._guesses.labels(outcome).inc()
+
     def count(self, error: DuplexdError) -> None:
         """Counts a failure that its face has logged, as loudly as it deserves."""
         self._errors.labels(error.code).inc()
@@ -160,6 +195,23 @@ class Metrics:
     def speech_began(self, first_byte_s: float) -> None:
         """Notes how long a client waited for the first audio of its text."""
         self._first_byte.observe(first_byte_s)
+
+    def watch_collector(self) -> None:
+        """Times the garbage collections of the process from now on, until `forget_collector`."""
+        gc.callbacks.append(self._on_collection)
+
+    def forget_collector(self) -> None:
+        """Idempotent."""
+        if self._on_collection in gc.callbacks:
+            gc.callbacks.remove(self._on_collection)
+
+    def _on_collection(self, phase: str, _: dict[str, int]) -> None:
+        now = time.perf_counter()
+        if phase == "start":
+            self._collecting_since = now
+            return
+        self._longest_collection_s = max(self._longest_collection_s, now - self._collecting_since)
+        self._collection.set(self._longest_collection_s)
 
     async def watch_loop(self) -> None:
         """Samples the event loop's lag until cancelled."""

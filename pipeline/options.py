@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from pipeline.context_book import chat_message
 from pipeline.ear import EarSettings
-from pipeline.turns.state import TurnSettings
+from pipeline.turns.settings import TurnSettings
 from services.answer import AnswerPlan
-from services.face import AnswerOptions, SessionOptions
+from services.face import AnswerOptions, PacingProfile, SessionOptions
 from services.llm.service import AnswerSettings
 from services.tools import NamedTool, Tool, ToolChoice, may_choose
 from services.voices import resolve_voice
@@ -30,6 +30,7 @@ class SessionSettings:
         speed: pace of the voice.
         ahead_s: most audio that is made ahead of the play head.
         clause_timeout_s: longest wait for a chunk of the voice.
+        speculate_when_busy: answers are speculated though others wait for the engines.
     """
 
     turns: TurnSettings
@@ -40,6 +41,7 @@ class SessionSettings:
     speed: float = 1.0
     ahead_s: float = 4.0
     clause_timeout_s: float = 20.0
+    speculate_when_busy: bool = False
 
 
 def check_options(options: SessionOptions, voice: SpeechEngine) -> None:
@@ -80,14 +82,26 @@ def _check_choice(choice: ToolChoice, tools: tuple[Tool, ...]) -> None:
         )
 
 
-def turn_settings(base: TurnSettings, options: SessionOptions) -> TurnSettings:
-    """How the turns of a conversation are decided."""
+def turn_settings(
+    base: TurnSettings, options: SessionOptions, profile: PacingProfile
+) -> TurnSettings:
+    """How the turns of a conversation are decided.
+
+    Args:
+        base: the daemon's.
+        options: of the conversation.
+        profile: of its face.
+    """
+    floor_ms = base.floor_ms if options.floor_ms is None else float(options.floor_ms)
     return replace(
         base,
         server_turns=options.server_turns,
         auto_respond=options.auto_respond,
         interruptible=base.interruptible and options.interruptible,
-        floor_ms=base.floor_ms if options.floor_ms is None else float(options.floor_ms),
+        floor_ms=floor_ms,
+        ceiling_ms=max(base.ceiling_ms, floor_ms),
+        echo=not options.echo_cancelled,
+        lead_ms=0.0 if options.pauses else float(profile.lead_ms),
         idle_ms=None if options.idle_ms is None else float(options.idle_ms),
     )
 

@@ -9,7 +9,7 @@ connection's handler, which ends it.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from loguru import logger
 from openai import AsyncOpenAI
@@ -25,6 +25,7 @@ from pipeline.context_book import ContextBook
 from pipeline.driver import TurnDriver
 from pipeline.ear import Ear
 from pipeline.effects import Effects
+from pipeline.listening import Listening
 from pipeline.mouth import Mouth
 from pipeline.options import (
     SessionSettings,
@@ -33,27 +34,43 @@ from pipeline.options import (
     plan_answer,
     turn_settings,
 )
-from pipeline.turns.events import Cleared, ManualCommit
+from pipeline.turn_log import TurnLog
+from pipeline.turns.events import Cleared, ManualCommit, Muted
+from pipeline.turns.record import Recorder
 from services.answer import AnswerPlan, AnswerPlans
 from services.asr.base import AsrEngine
 from services.face import AnswerOptions, SessionOptions, Sink
 from services.items import ContextItem
+from services.llm.load import ServerLoad
 from services.llm.service import AnswerService
 from services.revision import RevisionBoard
 from services.tts.clauses import ClauseProcessor
 from services.tts.service import VoiceService
+from services.turn_end.base import TurnEndEngine
 from services.vad.base import SAMPLE_RATE, VadEngine
 from tts_engine.engine import SpeechEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engines:
-    """What all conversations share."""
+    """What all conversations share.
+
+    Parameters:
+        load: how much the language model's server has to do.
+        turn_end: says by the sound whether the user has finished; None: nobody does.
+    """
 
     vad: VadEngine
     asr: AsrEngine
     llm: AsyncOpenAI
     voice: SpeechEngine
+    load: ServerLoad = field(default_factory=ServerLoad)
+    turn_end: TurnEndEngine | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Somebody waits for an engine, or would soon."""
+        return self.asr.stats.depth > 0 or self.voice.stats.depth > 0 or self.load.full
 
 
 class Session:
@@ -68,11 +85,14 @@ class Session:
         settings: SessionSettings,
         options: SessionOptions,
         accounts: Accounts,
+        log: TurnLog | None = None,
     ) -> None:
         check_options(options, engines.voice)
         self.id = name
         self._engines = engines
         self._settings = settings
+        self._profile = sink.profile
+        self._log = log
         self._options = options  # as the audio that was dealt with has them
         self._latest = options  # as the client has them
         self._closing: asyncio.Task[None] | None = None
@@ -97,6 +117,8 @@ class Session:
             plan=self._plan,
             accounts=accounts,
             apologies=settings.apologies,
+            busy=self._busy,
+            record=None if log is None else Recorder(log.write),
         )
         self.ear = Ear(
             vad=engines.vad,
@@ -109,7 +131,17 @@ class Session:
         self.mouth = Mouth(sink=sink, board=board, events=answers, ahead_s=settings.ahead_s)
         self._effects.attach(self.ear)
         answers.attach(mouth=self.mouth, on_event=self.driver.handle)
-        self.driver.attach(self.ear)
+        self.driver.attach(
+            self.ear,
+            Listening(
+                session=name,
+                ear=self.ear,
+                turn_end=engines.turn_end,
+                audible=self.mouth.audible,
+                accounts=accounts,
+                on_event=self.driver.handle,
+            ),
+        )
         self._apply(options)
         llm = AnswerService(
             client=engines.llm,
@@ -117,6 +149,7 @@ class Session:
             board=board,
             plans=plans,
             events=answers,
+            load=engines.load,
         )
         voice = VoiceService(
             engine=engines.voice,
@@ -164,6 +197,8 @@ class Session:
             await asyncio.gather(effects, return_exceptions=True)
             if self._closing is not None:
                 await asyncio.gather(self._closing, return_exceptions=True)
+            if self._log is not None:
+                await self._log.close()
             logger.debug("{}: closed", self.id)
 
     def audio(self, pcm: bytes, *, arrived: float) -> None:
@@ -178,6 +213,14 @@ class Session:
     def clear(self) -> None:
         """The client withdraws the open turn."""
         self.ear.after(lambda: self.driver.handle(Cleared()))
+
+    def mute(self, on: bool) -> None:
+        """The user's microphone is off, or on again."""
+        self.ear.after(lambda: self.driver.handle(Muted(on)))
+
+    def say(self, text: str, language: str = "") -> None:
+        """The user's turn comes as text, see `Conversation`."""
+        self.ear.after(lambda: self.driver.say(text, language))
 
     def add(self, ref: str, item: ContextItem, *, after: str | None = None) -> None:
         """Adds an item to the context, see `Conversation`."""
@@ -218,7 +261,11 @@ class Session:
     def _apply(self, options: SessionOptions) -> None:
         self._options = options
         self.ear.recogniser.restrict(options.languages)
-        self.driver.configure(turn_settings(self._settings.turns, options))
+        self.mouth.client_pauses = options.pauses
+        self.driver.configure(turn_settings(self._settings.turns, options, self._profile))
+
+    def _busy(self) -> bool:
+        return not self._settings.speculate_when_busy and self._engines.busy
 
     def _plan(self, answer: AnswerOptions) -> AnswerPlan:
         return plan_answer(self._settings, self._options, answer, voices=self._engines.voice.voices)

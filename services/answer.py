@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,8 @@ class AnswerPlan:
 
     Parameters:
         instructions: the client's own prompt; empty for the daemon's.
+        prompt_language: of the daemon's prompt: that of the conversation's first turn. Empty: that
+            of the turn that is answered.
         voice: a name of the engine's; None for its default.
         speed: pace of the voice.
         speak: False: it is read, and no audio is made.
@@ -62,6 +64,7 @@ class AnswerPlan:
     """
 
     instructions: str = ""
+    prompt_language: str = ""
     voice: str | None = None
     speed: float = 1.0
     speak: bool = True
@@ -117,8 +120,8 @@ class AnswerEvents:
     def on_cut(self, revision: int, cut: Cut) -> None:
         """The answer ends early: what was made of it is played to its end."""
 
-    def on_shortened(self) -> None:
-        """The oldest messages were dropped from a context."""
+    def on_shortened(self, revision: int, dropped: Sequence[Any]) -> None:
+        """The answer's request holds less of its context: these messages were dropped from it."""
 
 
 def by_language(texts: Mapping[str, str], language: str) -> str:

@@ -4,8 +4,8 @@ A face owns a socket and a protocol: it does the handshake, turns bytes into cal
 `Conversation`, and implements `Sink`, through which the conversation is heard. Faces never import
 the pipeline: they are given a `SessionFactory`.
 
-        face --audio(), commit(), add(), respond(), cancel(), close()--> Conversation
-        face <--begin(), audio(), text(), calls, flush(), end(), user events--  Conversation
+        face --audio(), commit(), say(), add(), respond(), cancel(), close()--> Conversation
+        face <--begin(), audio(), text(), calls, pause(), flush(), end(), user events-- Conversation
 
 Every method of a Sink is called from the event loop, in order, and must return soon: it puts its
 message on the face's one writer queue. Only the audio path awaits the socket.
@@ -133,16 +133,28 @@ class Sink(ABC):
     async def end(self, revision: int, ending: Ending) -> None:
         """The answer is over."""
 
+    # Sounds over an answer pause it until it is known whether they are a turn. Only an answer that
+    # was begun is paused; pauses and resumes of one alternate. What ends it while it is paused,
+    # `flush` or `end`, ends the pause as well, without `resume`.
     async def pause(self, revision: int) -> None:  # noqa: B027 - faces that cannot pause ignore it
-        """Sending pauses; the client may stop playing at once and keeps what it has."""
+        """Nothing is sent until `resume`. With `SessionOptions.pauses` the client stops playing at
+        once and keeps what it has; another one plays out what it has.
+        """
 
     async def resume(self, revision: int) -> None:  # noqa: B027
-        """Sending goes on from the exact sample."""
+        """Sending goes on from the exact sample, and so does a client that stopped playing."""
 
     # --- the user ---------------------------------------------------------------------------
     @abstractmethod
     async def turn_opened(self, *, at_ms: int) -> None:
-        """The user started to speak. `at_ms`: position on the clock of received audio."""
+        """The user's turn opened: somebody speaks and nothing is answered, or what was said over
+        an answer interrupts it; `flush` and `end` of that one follow. A cough, an echo, or a word
+        of agreement over an answer opens none.
+
+        Args:
+            at_ms: where the voice began, on the clock of received audio: well before this is told,
+                if it was not known at first whether it interrupts.
+        """
 
     @abstractmethod
     async def turn_ended(self, *, at_ms: int) -> None:
@@ -188,13 +200,16 @@ class SessionOptions:
         speed: pace of the voice.
         server_turns: True: the daemon decides when a turn ends. False: only `commit` does.
         auto_respond: with server turns: answer when a turn ends.
-        interruptible: voice during playback interrupts.
+        interruptible: speech during playback interrupts.
         floor_ms: silence that ends a turn.
         max_tokens: bound of an answer.
         temperature: of the LLM.
         speak: False: answers come as text only, and no audio is made of them.
         idle_ms: after so much silence since the last answer was played, answer unasked, once.
         languages: the only ones that the user speaks; None: those of the configuration.
+        echo_cancelled: the client's microphone does not hear its loudspeaker. False: what is heard
+            during an answer, and just after it, may be that answer.
+        pauses: the client stops playing at `Sink.pause` and keeps what it has.
         tools: functions of the client's that the LLM may ask for.
         tool_choice: whether it may, must, or which.
     """
@@ -211,6 +226,8 @@ class SessionOptions:
     speak: bool = True
     idle_ms: int | None = None
     languages: tuple[str, ...] | None = None
+    echo_cancelled: bool = False
+    pauses: bool = False
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = "auto"
 
@@ -254,6 +271,19 @@ class Conversation(Protocol):
 
     def clear(self) -> None:
         """Forget the audio of the turn that is open."""
+
+    def mute(self, on: bool) -> None:
+        """The user's microphone is off, or on again: what it sends meanwhile counts as silence."""
+
+    def say(self, text: str, language: str = "") -> None:
+        """The user's turn came as text, a wake word say: it is answered at once.
+
+        It takes the place of a turn that is open, and interrupts an answer.
+
+        Args:
+            text: not empty.
+            language: of the text; empty: by the text itself.
+        """
 
     def add(self, ref: str, item: ContextItem, *, after: str | None = None) -> None:
         """Adds an item to the context, without answering.

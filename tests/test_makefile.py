@@ -130,7 +130,7 @@ def test_the_tests_are_covered_unless_a_part_is_asked_for(ready: Checkout) -> No
 
 def test_the_bench_has_a_daemon_of_its_own(ready: Checkout) -> None:
     assert ready.log("bench", "ARGS=--json")[1:] == [
-        "python run.py talk --own --say-file configs/questions.txt --json"
+        "python run.py bench v2v --peer pipecat --json"
     ]
 
 

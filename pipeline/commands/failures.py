@@ -1,6 +1,12 @@
-"""How an expected failure is shown to the person at the terminal."""
+"""How an expected failure is shown: to the person at the terminal, and to a program."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
 
 from tts_engine.errors import DuplexdError
 
@@ -14,3 +20,20 @@ def complain(error: DuplexdError) -> None:
     console.print(Text.assemble(("error: ", "bold red"), error.message))
     if error.mend:
         console.print(Text.assemble(("fix:   ", "bold green"), error.mend))
+
+
+@contextmanager
+def failures_as_json(wanted: bool) -> Iterator[None]:
+    """A program that reads our standard output gets its one object also when the command fails."""
+    try:
+        yield
+    except Exception as error:
+        if wanted:
+            expected = isinstance(error, DuplexdError)
+            details = {
+                "code": error.code if expected else "internal",
+                "message": error.message if expected else repr(error),
+                "mend": error.mend if expected else "",
+            }
+            typer.echo(json.dumps({"error": details}, ensure_ascii=False))
+        raise

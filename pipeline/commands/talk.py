@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.commands.failures import failures_as_json
 from pipeline.commands.options import (
     AsrName,
     ConfigFile,
@@ -22,7 +23,6 @@ from pipeline.commands.options import (
     overrides,
 )
 from pipeline.commands.plain_help import PlainCommand
-from tts_engine.errors import DuplexdError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -120,7 +120,7 @@ def talk(
     from pipeline.commands.logs import log_warnings_only
 
     log_warnings_only()
-    with _failures_as_json(as_json):
+    with failures_as_json(as_json):
         settings = configured(config, sets, asr=asr, llm=llm, tts=tts, engines=engines)
         chosen = own or any((config, sets, asr, llm, tts, engines))
         arguments = ["--config", str(config)] if config else []
@@ -157,23 +157,6 @@ def result(turns: list[dict[str, Any]]) -> dict[str, Any]:
         "turns": turns,
         "summary": summarise(turns),
     }
-
-
-@contextmanager
-def _failures_as_json(wanted: bool) -> Iterator[None]:
-    """A program that reads our standard output gets its one object also when the talk fails."""
-    try:
-        yield
-    except Exception as error:
-        if wanted:
-            expected = isinstance(error, DuplexdError)
-            details = {
-                "code": error.code if expected else "internal",
-                "message": error.message if expected else repr(error),
-                "mend": error.mend if expected else "",
-            }
-            typer.echo(json.dumps({"error": details}, ensure_ascii=False))
-        raise
 
 
 def _console(*, quiet: bool) -> Console:

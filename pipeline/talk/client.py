@@ -31,6 +31,9 @@ _FRAME = RATE * FRAME_MS // 1000
 _LEAD_S = 0.3
 #: silence after an answer was played, seconds
 _GAP_S = 0.1
+#: what this client is like: it falls silent in a pause, and its microphone is made of samples, in
+#: which there is nothing of what it plays
+_SESSION = {"type": "realtime", "duplexd": {"pauses": True, "echo_cancelled": True}}
 #: nothing more is expected when the daemon has been quiet for so long after the speech, seconds
 _QUIET_S = 2.0
 
@@ -158,6 +161,18 @@ class TalkClient:
         return max(max(said_at, self._last_event) + _QUIET_S, played)
 
     async def _microphone(self, socket: ClientConnection) -> None:
+        try:
+            await socket.send(json.dumps({"type": "session.update", "session": _SESSION}))
+            await self._speak(socket)
+        except ConnectionClosed:
+            return  # the ears hear why
+
+    async def _speak(self, socket: ClientConnection) -> None:
+        """Sends frames until cancelled.
+
+        Raises:
+            ConnectionClosed
+        """
         silence = np.zeros(_FRAME, np.int16)
         count = 0
         while True:
@@ -173,10 +188,7 @@ class TalkClient:
             self.recording.sent.append(frame)
             audio = base64.b64encode(frame.tobytes()).decode()
             message = {"type": "input_audio_buffer.append", "audio": audio}
-            try:
-                await socket.send(json.dumps(message))
-            except ConnectionClosed:
-                return  # the ears hear why
+            await socket.send(json.dumps(message))
 
     async def _listen(self, socket: ClientConnection) -> None:
         """Follows the conversation until cancelled.

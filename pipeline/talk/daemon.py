@@ -112,6 +112,7 @@ def own_daemon(
     key: str = "",
     log: Path | None = None,
     timeout_s: float = START_TIMEOUT_S,
+    program: Sequence[str] = (),
 ) -> Iterator[str]:
     """Runs `run.py serve` on a free port of loopback; it ends with the block, also by SIGTERM.
 
@@ -122,6 +123,8 @@ def own_daemon(
         key: lets in where the configuration wants one; handed over where no other user can see it.
         log: where its log goes; None discards it.
         timeout_s: longest wait for it to be ready.
+        program: another server for Python to run, which takes `--set server.port=...` and answers
+            at /readyz as the daemon does.
 
     Yields:
         host:port, once it is ready.
@@ -131,7 +134,7 @@ def own_daemon(
         TimedOut: it was not ready in time.
     """
     address = address_of("127.0.0.1", port := _free_port())
-    command = [sys.executable, str(RUN), "serve", *arguments]
+    command = [sys.executable, *(program or (str(RUN), "serve")), *arguments]
     for each in (f"server.port={port}", "server.host=127.0.0.1", 'server.tls="off"'):
         command += ["--set", each]
     with (

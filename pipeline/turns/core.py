@@ -1,14 +1,37 @@
 """The turn core: a pure function from state and event to state and actions.
 
-        IDLE --onset--> SPEAKING --floor of silence--> DECIDED --final text--> IDLE
-                            ^                             |
-                            '---- the user goes on -------'
+    IDLE ---- onset: Listen, OpenTurn ----> SPEAKING -- silence, text: EndTurn, Commit --> IDLE
+     |                                        ^ | ^
+     |                                        | | '-- the user goes on: Withdraw --.
+     |                                        | '-- a long silence: EndTurn --> DECIDED
+     |                                        |                                    |
+     |              speech: OpenTurn, Interrupt                  the text: Commit  '----> IDLE
+     |                                        |
+     '- onset over an answer: Pause, Listen -> CANDIDATE -- no turn: Resume, Dismiss --> IDLE
 
-This first policy ends a turn at a fixed silence. The text is awaited after that, and a user who
-goes on meanwhile keeps the turn: the wait for the recogniser costs no cut-off. A turn that the
-client committed, or that lasted too long, is decided firmly: what comes then is the next one's.
+Time is counted in windows of received audio. A window is voiced if it is probably speech, the user
+is not muted, and it is no echo of an answer; what a client does not send counts as silence.
 
-What the client asks for begins at once, with these exceptions:
+**The open turn** (`endpointing`, `recognition`). Early in every silence the recogniser is asked,
+once, for the text; it and an acoustic model's opinion decide how long the silence has to be, from
+`floor_ms` to `ceiling_ms`. Without a text it is the ceiling: then the turn is decided and its text
+is awaited, and a user who goes on meanwhile keeps the turn. A voiced window voids what was known of
+the silence. A turn that the client committed, or that lasted too long, is decided firmly: what
+comes then is the next one's. It is committed in the same step if its text is known.
+
+**Speculation** (`speculation`). With the text, the answer is made, and held. It is void as soon as
+the user goes on; a click alone starts the silence anew, and the answer is kept if the text comes
+out the same. When the turn ends with that text, the held answer is the answer. None is made while
+there is another answer, a request that waits, or nobody who wants one; one that called a function
+ends it for this turn.
+
+**Barge-in** (`barge_in`). Sounds over an answer, and right after one that may echo, are a
+candidate: the answer pauses and the recogniser listens, and nobody is told. Speech, by its text or
+by its length, takes over: the turn opens and the answer is interrupted. A cough, a backchannel or
+an echo is dismissed, and playing goes on; it does so too when the verdict is late. A new sound
+pauses it again. From every echo the core learns how loud the next one is (`loudness`).
+
+**Answers** (`answering`). What the client asks for begins at once, with these exceptions:
 
 - the text of a turn is awaited: that text is answered by the request;
 - an answer plays that has called a function: it is waited for, as it leads up to the next one;
@@ -16,44 +39,52 @@ What the client asks for begins at once, with these exceptions:
 
 A later request takes the place of one that waits, out-of-band ones apart, which are answered one
 after the other. A user who speaks over an answer drops the request that waits for its end, but not
-those out of band; `CancelRequested` drops them all.
+those out of band; `CancelRequested` drops them all. What begins takes the place of an answer that
+is made or played, speculation included. A turn that comes as text takes the place of the spoken
+one. Nobody speaks for long after an answer: one comes unasked, once.
+
+What always holds:
+
+- a `Listen` ends in exactly one of `OpenTurn` and `Dismiss`, a turn in exactly one of `Commit`,
+  `Discard` and `Forget`, a `Finalise` in exactly one of a reply and `Withdraw`, a `Speculate` in
+  exactly one of a `Commit` with its number and `Revoke`, and a request in exactly one of its answer
+  and `Drop`;
+- `Pause` and `Resume` alternate, within one answer; an answer that ends is not resumed;
+- `Speculate` is the last action of its step;
+- a user who falls silent, a recogniser that replies and answers that end lead back to IDLE.
 """
+# pyright: strict
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeline.turns.actions import (
-    Action,
-    Apologise,
-    Commit,
-    Discard,
-    Drop,
-    EndTurn,
-    Finalise,
-    Forget,
-    Idle,
-    Interrupt,
-    OpenTurn,
-    Respond,
-    Withdraw,
-)
+from pipeline.turns import answering, barge_in, endpointing, speculation
+from pipeline.turns.actions import Reason
 from pipeline.turns.events import (
     AnswerEnded,
     Called,
     CancelRequested,
     Cleared,
+    Closed,
+    ContextChanged,
     Event,
     FinalFailed,
     FinalText,
     ManualCommit,
+    Muted,
+    PartialText,
+    PlaybackStarted,
     RespondRequested,
     Starved,
+    TextTurn,
+    TurnProbability,
     Window,
+    Withdrawn,
 )
-from pipeline.turns.state import WINDOW_MS, Phase, TurnState
-
-Step = tuple[TurnState, tuple[Action, ...]]
+from pipeline.turns.recognition import awaits_this_silence
+from pipeline.turns.settings import WINDOW_MS
+from pipeline.turns.state import Phase, Step, Text, TurnState, in_turn
 
 
 def step(state: TurnState, event: Event) -> Step:
@@ -61,206 +92,152 @@ def step(state: TurnState, event: Event) -> Step:
 
     Args:
         state: as the last step left it.
-        event: what happened.
+        event: what happened; whatever comes too late or out of place means nothing.
 
     Returns:
         The new state, and the actions to be taken in order.
     """
-    state, actions = _decided(state, event)
-    state, begun = _next(state)
-    return state, (*actions, *begun)
+    if state.closed:
+        return state, ()
+    return in_turn(state, lambda state: _taken(state, event), answering.what_waits)
 
 
-def _decided(state: TurnState, event: Event) -> Step:
+def _taken(state: TurnState, event: Event) -> Step:
     match event:
-        case Window():
-            return _window(state, event)
-        case Starved(for_ms):
-            return _silence(state, for_ms)
-        case FinalText(request, text, language):
-            return _final(state, request, text, language)
-        case FinalFailed(request):
-            return _failed(state, request)
-        case AnswerEnded():
-            return _over(state), ()
+        case Window() | Starved() | Muted():
+            return _heard(state, event)
+        case FinalText() | FinalFailed() | PartialText() | TurnProbability():
+            return _recognised(state, event)
+        case Withdrawn(number, for_good):
+            return speculation.withdrawn(state, number, for_good=for_good)
+        case ContextChanged():
+            return speculation.context_changed(state)
+        case PlaybackStarted():
+            return answering.playing(state), ()
         case Called():
-            return replace(state, called=state.answering), ()
+            return answering.called(state), ()
+        case AnswerEnded():
+            return answering.over(state), ()
+        case _:
+            return _demanded(state, event)
+
+
+# --- the microphone --------------------------------------------------------------------------
+def _heard(state: TurnState, event: Window | Starved | Muted) -> Step:
+    match event:
+        case Window(at_ms, probability, level_db):
+            voiced = probability >= state.settings.threshold and not state.muted
+            state = replace(state, now_ms=at_ms, level_db=level_db)
+            state, voiced = barge_in.told_from_echo(state, voiced=voiced)
+            state = replace(state, run=state.run + 1 if voiced else 0)
+            if not state.settings.server_turns and state.phase is not Phase.CANDIDATE:
+                return endpointing.manual(state)
+            return _voiced(state) if voiced else _silent(state, WINDOW_MS)
+        case Starved(for_ms):
+            return _silent(replace(state, run=0), for_ms)
+        case _:
+            return replace(state, muted=event.on, run=0), ()
+
+
+def _voiced(state: TurnState) -> Step:
+    match state.phase:
+        case Phase.IDLE:
+            return barge_in.onset(state)
+        case Phase.CANDIDATE:
+            return barge_in.voiced(state)
+        case Phase.SPEAKING:
+            return endpointing.voiced(state)
+        case _:
+            return endpointing.reopen(state)
+
+
+def _silent(state: TurnState, for_ms: float) -> Step:
+    match state.phase:
+        case Phase.IDLE:
+            return answering.idle(state)
+        case Phase.CANDIDATE:
+            return barge_in.silent(state, for_ms)
+        case Phase.SPEAKING:
+            return endpointing.silent(state, for_ms)
+        case _:
+            return state, ()
+
+
+# --- the recogniser --------------------------------------------------------------------------
+def _recognised(
+    state: TurnState, event: FinalText | FinalFailed | PartialText | TurnProbability
+) -> Step:
+    match event:
+        case FinalText(request, text, language, audible) if request == state.pending:
+            return _replied(state, Text(text, language), audible)
+        case FinalFailed(request) if request == state.pending:
+            return _replied(state, None)
+        case PartialText(text, audible) if state.phase is Phase.CANDIDATE:
+            return barge_in.partial(state, text, audible)
+        case TurnProbability(request, probability) if request == state.silence.request:
+            state = replace(state, silence=replace(state.silence, probability=probability))
+            return endpointing.end_if_over(state)
+        case _:  # stale
+            return state, ()
+
+
+def _replied(state: TurnState, said: Text | None, audible: str = "") -> Step:
+    """The reply to the pending `Finalise`; None: the recogniser failed."""
+    timely = awaits_this_silence(state)
+    state = replace(state, pending=None)
+    if not timely:  # there was a click since; the silence that lasts is asked about anew
+        return state, ()
+    state = replace(state, silence=replace(state.silence, text=said))
+    match state.phase:
+        case Phase.CANDIDATE:
+            return barge_in.replied(state, audible)
+        case Phase.DECIDED:
+            return endpointing.resolve(state)
+        case _:
+            return in_turn(state, endpointing.end_if_over, speculation.speculate)
+
+
+# --- the client ------------------------------------------------------------------------------
+def _demanded(
+    state: TurnState,
+    event: TextTurn | ManualCommit | Cleared | RespondRequested | CancelRequested | Closed,
+) -> Step:
+    match event:
+        case TextTurn(text, language):
+            return endpointing.text_turn(state, text, language)
         case ManualCommit():
-            return _manual_commit(state)
+            return _committed(state)
         case Cleared():
             return _cleared(state)
         case RespondRequested(ask, aside):
-            return _respond(state, ask, aside=aside)
+            return answering.respond(state, ask, aside=aside)
         case CancelRequested():
-            return _cancel(state)
+            return answering.cancel(state)
+        case _:
+            return replace(state, closed=True), ()
 
 
-def _window(state: TurnState, event: Window) -> Step:
-    settings = state.settings
-    voiced = event.probability >= settings.threshold
-    state = replace(state, now_ms=event.at_ms, run=state.run + 1 if voiced else 0)
-    if not settings.server_turns:
-        # The client decides; the recogniser hears everything between two commits.
-        return _open(state) if state.phase is Phase.IDLE else (state, ())
-    if not voiced:
-        return _idle(state) if state.phase is Phase.IDLE else _silence(state, WINDOW_MS)
-    if state.phase is Phase.SPEAKING:
-        state = replace(state, silence_ms=0.0)
-        if event.at_ms - state.opened_ms >= settings.max_turn_ms:
-            return _decide(state, firm=True)
-        return state, ()
-    return _onset(state)
-
-
-def _onset(state: TurnState) -> Step:
-    """A voiced window outside a turn."""
-    settings = state.settings
-    needed = settings.playback_onset_windows if state.answering else settings.onset_windows
-    if state.run < needed or (state.answering and not settings.interruptible):
-        return state, ()
-    if state.phase is Phase.DECIDED:
-        if state.firm:
+def _committed(state: TurnState) -> Step:
+    """The turn is over by the client's word, and what may be one is one."""
+    match state.phase:
+        case Phase.CANDIDATE:
+            return in_turn(state, barge_in.accept, _commit)
+        case Phase.SPEAKING:
+            return _commit(state)
+        case _:
             return state, ()
-        # The user goes on before the text was there: the same turn, as if it had not been decided.
-        return replace(state, phase=Phase.SPEAKING, silence_ms=0.0), (Withdraw(),)
-    if state.answering:
-        opened, actions = _open(replace(_over(state), asked=None))
-        # Clients drop what they have buffered when they are told that a turn opened: tell it first,
-        # an interruption takes its way through the whole pipeline.
-        return opened, (*actions, Interrupt(), *_drop(state.asked))
-    return _open(state)
 
 
-def _open(state: TurnState) -> Step:
-    opened_ms = state.now_ms - state.run * WINDOW_MS
-    state = replace(state, phase=Phase.SPEAKING, opened_ms=opened_ms, silence_ms=0.0)
-    return state, (OpenTurn(opened_ms),)
-
-
-def _silence(state: TurnState, for_ms: float) -> Step:
-    if state.phase is not Phase.SPEAKING or not state.settings.server_turns:
-        return state, ()
-    state = replace(state, silence_ms=state.silence_ms + for_ms)
-    return _decide(state) if state.silence_ms >= state.settings.floor_ms else (state, ())
-
-
-def _decide(state: TurnState, *, manual: bool = False, firm: bool = False) -> Step:
-    request = state.request + 1
-    state = replace(
-        state, phase=Phase.DECIDED, request=request, run=0, manual=manual, firm=manual or firm
-    )
-    return state, (EndTurn(state.now_ms, state.firm), Finalise(request))
-
-
-def _final(state: TurnState, request: int, text: str, language: str) -> Step:
-    if state.phase is not Phase.DECIDED or request != state.request:
-        return state, ()
-    asked, idle = _asked(state), _idled(state)
-    if not text:
-        discard = Discard(failed=False)
-        return (idle, (discard,)) if asked is None else _answer(idle, discard, Respond(asked))
-    answer = asked is not None or _answers_by_itself(state)
-    commit = Commit(text, language, answer, asked)
-    return _answer_turn(idle, commit) if answer else (idle, (commit,))
-
-
-def _failed(state: TurnState, request: int) -> Step:
-    if state.phase is not Phase.DECIDED or request != state.request:
-        return state, ()
-    asked, idle = _asked(state), _idled(state)
-    discard = Discard(failed=True)
-    if asked is None and not _answers_by_itself(state):
-        return idle, (discard,)
-    return _answer_turn(idle, discard, Apologise(asked))
-
-
-def _asked(state: TurnState) -> int | None:
-    """The request that waits for the turn's text, not for the end of an answer."""
-    return None if state.called else state.asked
-
-
-def _idled(state: TurnState) -> TurnState:
-    """Nobody speaks any more; a request that waited for the turn's text waits no longer."""
-    quiet_ms = None if state.quiet_ms is None else state.now_ms
-    asked = None if _asked(state) is not None else state.asked
-    return replace(state, phase=Phase.IDLE, run=0, quiet_ms=quiet_ms, asked=asked)
-
-
-def _answer_turn(state: TurnState, *actions: Action) -> Step:
-    """The user's turn is answered: what waited for the end of the last answer is out of date."""
-    return _answer(replace(state, asked=None), *_drop(state.asked), *actions)
-
-
-def _answer(state: TurnState, *actions: Action) -> Step:
-    """Takes actions that begin an answer; one that still plays gives way to it."""
-    if state.answering:
-        actions = (Interrupt(), *actions)
-    return replace(state, answering=True, called=False, unasked=False, quiet_ms=None), actions
-
-
-def _over(state: TurnState) -> TurnState:
-    """The answer, if there is one, is over: the silence begins that may be too long."""
-    if not state.answering:
-        return state
-    quiet_ms = None if state.unasked else state.now_ms
-    return replace(state, answering=False, called=False, quiet_ms=quiet_ms)
-
-
-def _answers_by_itself(state: TurnState) -> bool:
-    """The turn that was decided is answered unasked."""
-    return not state.manual and state.settings.auto_respond
-
-
-def _drop(ask: int | None) -> tuple[Action, ...]:
-    return () if ask is None else (Drop(ask),)
-
-
-def _manual_commit(state: TurnState) -> Step:
-    if state.phase is not Phase.SPEAKING:
-        return state, ()
-    return _decide(state, manual=True)
+def _commit(state: TurnState) -> Step:
+    return endpointing.end(state, manual=True)
 
 
 def _cleared(state: TurnState) -> Step:
-    """Drops the open turn; one that was decided is no longer the client's to withdraw."""
-    if state.phase is not Phase.SPEAKING:
-        return state, ()
-    return _idled(state), (Forget(), *_drop(_asked(state)))
-
-
-def _respond(state: TurnState, ask: int, *, aside: bool) -> Step:
-    if aside:
-        return replace(state, aside=(*state.aside, ask)), ()
-    dropped = _drop(state.asked)
-    if state.phase is Phase.DECIDED or state.called:
-        return replace(state, asked=ask), dropped
-    state, actions = _answer(replace(state, asked=None), Respond(ask))
-    return state, (*dropped, *actions)
-
-
-def _cancel(state: TurnState) -> Step:
-    dropped = tuple(action for ask in (state.asked, *state.aside) for action in _drop(ask))
-    interrupted = (Interrupt(),) if state.answering else ()
-    return replace(_over(state), asked=None, aside=()), (*interrupted, *dropped)
-
-
-def _next(state: TurnState) -> Step:
-    """Begins what waited, once nothing stands before it."""
-    speaking = state.phase is Phase.SPEAKING and state.settings.server_turns
-    if state.answering or speaking or state.phase is Phase.DECIDED:
-        return state, ()
-    if state.asked is not None:
-        return _answer(replace(state, asked=None), Respond(state.asked))
-    if state.aside:
-        first, *rest = state.aside
-        return _answer(replace(state, aside=tuple(rest)), Respond(first))
-    return state, ()
-
-
-def _idle(state: TurnState) -> Step:
-    """Nobody speaks: an answer comes unasked when that has lasted too long."""
-    since_ms, idle_ms = state.quiet_ms, state.settings.idle_ms
-    if since_ms is None or idle_ms is None or state.now_ms - since_ms < idle_ms:
-        return state, ()
-    state, actions = _answer(state, Idle(since_ms, state.now_ms), Respond(None))
-    return replace(state, unasked=True), actions
+    """Drops what is open; a turn that was decided is no longer the client's to withdraw."""
+    match state.phase:
+        case Phase.CANDIDATE:
+            return barge_in.give_back(state, Reason.WITHDRAWN)
+        case Phase.SPEAKING:
+            return endpointing.forget(state)
+        case _:
+            return state, ()

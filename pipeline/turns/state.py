@@ -1,47 +1,74 @@
-"""The turn core's settings and state: frozen, so that a step is a function."""
+"""What the turn core knows: frozen, so that a step is a function."""
+# pyright: strict
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-#: milliseconds of one window of the voice activity detector
-WINDOW_MS = 32.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnSettings:
-    """How turns are decided.
-
-    Parameters:
-        threshold: speech probability from which a window counts as voiced.
-        onset_windows: voiced windows in a row that open a turn in silence.
-        playback_onset_windows: the same while an answer is made or played.
-        floor_ms: silence that ends a turn.
-        max_turn_ms: a turn that lasts this long ends whatever the user does.
-        interruptible: voice during an answer interrupts it; otherwise it is not listened to.
-        server_turns: the core finds the turns; otherwise only the client's commit ends one.
-        auto_respond: answer a turn that the core ended.
-        idle_ms: after so much silence since an answer was over, answer unasked, once; None: never.
-    """
-
-    threshold: float = 0.5
-    onset_windows: int = 3
-    playback_onset_windows: int = 3
-    floor_ms: float = 200.0
-    max_turn_ms: float = 60_000.0
-    interruptible: bool = True
-    server_turns: bool = True
-    auto_respond: bool = True
-    idle_ms: float | None = None
+from pipeline.turns.actions import Action
+from pipeline.turns.loudness import FAINTEST_DB, Loudness
+from pipeline.turns.settings import TurnSettings
 
 
 class Phase(Enum):
     """Where the user's turn stands."""
 
     IDLE = "idle"  # nobody speaks
+    CANDIDATE = "candidate"  # sounds over an answer are listened to: a turn or not
     SPEAKING = "speaking"  # a turn is open
     DECIDED = "decided"  # the turn is over, its text is awaited
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What the recogniser heard; an empty text: nothing was said."""
+
+    text: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """The silence that lasts, and what is known of it; the next voiced window voids all of it.
+
+    Parameters:
+        ms: how long it is, starvation included.
+        request: the `Finalise` that was asked in it.
+        text: what the recogniser answered.
+        probability: that the user has finished, as an acoustic model hears it.
+    """
+
+    ms: float = 0.0
+    request: int | None = None
+    text: Text | None = None
+    probability: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """The answer that is made in advance, and the text that it answers."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The answer that is made or played.
+
+    Parameters:
+        playing: its first frame was sent.
+        paused_ms: when playing was paused; None: it is not.
+        called: it has called a function.
+        unasked: it came by itself, after a silence.
+    """
+
+    playing: bool = False
+    paused_ms: float | None = None
+    called: bool = False
+    unasked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +78,25 @@ class TurnState:
     Parameters:
         settings: how turns are decided.
         phase: where the user's turn stands.
-        run: voiced windows in a row.
-        opened_ms: when the open turn began.
-        silence_ms: silence since the last voiced window, starvation included.
+        closed: the conversation is over.
+        muted: the user's microphone is off.
         now_ms: the audio clock.
-        request: number of the last `Finalise`; replies to others are stale.
-        answering: an answer is made or played.
-        called: that answer has called a function; never without one.
-        unasked: the last answer came by itself, after a silence.
+        level_db: of the last window.
+        run: voiced windows in a row.
+        opened_ms: when that began which is listened to.
+        voiced_ms: how much voice a candidate has had.
+        echo: the last voiced window of a candidate may have been an echo.
+        sudden: nothing was heard of the answer before the candidate: that is hardly its echo.
+        loudness: what is known of the echo.
+        silence: the one that lasts.
+        request: number of the last `Finalise`.
+        pending: the `Finalise` whose reply is awaited; replies to others are stale.
+        speculation: the answer that is made in advance; at most one.
+        number: of the last speculation.
+        speculated: speculations of this turn.
+        barred: none may follow in this turn.
+        answer: the one that is made or played.
+        ended_ms: when the last answer that was audible was over.
         asked: the request that waits, for the turn's text or for the end of an answer that has
             called a function.
         aside: out-of-band requests that wait, the oldest first.
@@ -69,16 +107,40 @@ class TurnState:
 
     settings: TurnSettings = field(default_factory=TurnSettings)
     phase: Phase = Phase.IDLE
+    closed: bool = False
+    muted: bool = False
+    now_ms: float = 0.0
+    level_db: float = FAINTEST_DB
     run: int = 0
     opened_ms: float = 0.0
-    silence_ms: float = 0.0
-    now_ms: float = 0.0
+    voiced_ms: float = 0.0
+    echo: bool = False
+    sudden: bool = False
+    loudness: Loudness = field(default_factory=Loudness)
+    silence: Silence = field(default_factory=Silence)
     request: int = 0
-    answering: bool = False
-    called: bool = False
-    unasked: bool = False
+    pending: int | None = None
+    speculation: Speculation | None = None
+    number: int = 0
+    speculated: int = 0
+    barred: bool = False
+    answer: Answer | None = None
+    ended_ms: float | None = None
     asked: int | None = None
     aside: tuple[int, ...] = ()
     quiet_ms: float | None = None
     manual: bool = False
     firm: bool = False
+
+
+Step = tuple[TurnState, tuple[Action, ...]]
+Move = Callable[[TurnState], Step]
+
+
+def in_turn(state: TurnState, *moves: Move) -> Step:
+    """Makes moves one after the other: each from the state that the last one left."""
+    actions: tuple[Action, ...] = ()
+    for move in moves:
+        state, more = move(state)
+        actions += more
+    return state, actions

@@ -42,6 +42,7 @@ from services.answer import (
 from services.llm.calls import CallArguments, CallBegun, CallDone, CallEvent
 from services.llm.context import fit, halve, is_too_long, tokens_of
 from services.llm.failures import describe_failure
+from services.llm.load import ServerLoad
 from services.llm.messages import (
     all_well_formed,
     with_objects,
@@ -103,6 +104,7 @@ class AnswerService(OpenAILLMService):
         board: RevisionBoard,
         plans: AnswerPlans,
         events: AnswerEvents,
+        load: ServerLoad,
     ) -> None:
         self._shared_client = client
         super().__init__(
@@ -116,9 +118,9 @@ class AnswerService(OpenAILLMService):
         self._board = board
         self._plans = plans
         self._events = events
+        self._load = load
         self._revision = 0
         self._language = ""
-        self._prompt_language = ""
         self._plan: AnswerPlan
         self._stream: AnswerStream | None = None
         self._told = False  # that it is offered no functions
@@ -174,8 +176,11 @@ class AnswerService(OpenAILLMService):
         params = super().build_chat_completion_params(params_from_context)
         messages: list[Any] = with_objects(with_outputs(params["messages"]))
         if not self._plan.instructions:
-            messages = with_switches(messages, self._prompt_language, self._answers.switches)
-        params["messages"] = all_well_formed(with_prompt(self._prompt(), messages))
+            messages = with_switches(messages, self._prompt_language(), self._answers.switches)
+        # Past the client's own look at each message: 15 ms of the event loop for sixty of them.
+        params["messages"] = ()
+        body = {"messages": all_well_formed(with_prompt(self._prompt(), messages))}
+        params["extra_body"] = body
         params["temperature"] = self._plan.temperature
         params["max_tokens"] = self._plan.max_tokens
         params.update(all_well_formed(_tool_params(self._plan, self._offered())))
@@ -195,6 +200,7 @@ class AnswerService(OpenAILLMService):
                 idle_s=answers.idle_timeout_s,
                 chars=self._plan.max_tokens * CHARS_PER_TOKEN,
             ),
+            load=self._load,
             offered=[tool.name for tool in self._offered()],
             new_call_id=_new_call_id,
             on_first_token=self._note_first_token,
@@ -233,18 +239,22 @@ class AnswerService(OpenAILLMService):
 
     def _shorten(self, context: LLMContext, kept: list[Any] | None) -> bool:
         """Drops what is not kept: from the context itself, which would grow without end."""
-        dropped = len(context.messages) - len(kept) if kept is not None else 0
-        if kept is None or not dropped:
+        if kept is None or len(kept) == len(context.messages):
             return False
-        logger.info("{}: the oldest {} messages were dropped from the context", self, dropped)
+        here = {id(message) for message in kept}
+        dropped = [message for message in context.messages if id(message) not in here]
+        logger.info("{}: the oldest {} messages were dropped from the context", self, len(dropped))
         context.set_messages(kept)
-        self._events.on_shortened()
+        self._events.on_shortened(self._revision, dropped)
         return True
 
     def _prompt(self) -> str:
         """The client's own prompt, if it gave one, or ours in the conversation's language."""
-        self._prompt_language = self._prompt_language or self._language
-        return self._plan.instructions or by_language(self._answers.prompts, self._prompt_language)
+        ours = by_language(self._answers.prompts, self._prompt_language())
+        return self._plan.instructions or ours
+
+    def _prompt_language(self) -> str:
+        return self._plan.prompt_language or self._language
 
     def _offered(self) -> tuple[Tool, ...]:
         """The functions that the answer may ask for."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from loguru import logger
 from services.face import Cut, Usage
 from services.llm.calls import CallDeltas, CallDone, CallEvent
 from services.llm.failures import CHECK_URL, LATER, describe_failure
+from services.llm.load import ServerLoad
 from services.llm.messages import SurrogateJoiner
 from services.llm.text_calls import TextCalls
 from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
@@ -91,6 +93,7 @@ class AnswerStream:
     Args:
         ask: makes the request.
         limits: its bounds.
+        load: counts the request while it is answered.
         offered: names of the functions that the request offers; calls of others are dropped. While
             there are any, calls are looked for in the text as well.
         new_call_id: makes ids of function calls.
@@ -110,6 +113,7 @@ class AnswerStream:
         *,
         ask: Callable[[], Awaitable[Any]],
         limits: StreamLimits,
+        load: ServerLoad,
         offered: Collection[str],
         new_call_id: Callable[[], str],
         on_first_token: Callable[[], None],
@@ -120,6 +124,7 @@ class AnswerStream:
     ) -> None:
         self._ask = ask
         self._limits = limits
+        self._load = load
         self._calls = CallDeltas(new_call_id, offered) if offered else None
         self._text_calls = TextCalls() if offered else None
         self._on_first_token = on_first_token
@@ -137,7 +142,7 @@ class AnswerStream:
         self._usage: Usage | None = None
         self._work = 0
         self._thinking_until = 0.0
-        self._chunks = self._run()
+        self._chunks = self._counted()
         self.called = False
 
     def __aiter__(self) -> AsyncIterator[TextChunk]:
@@ -161,6 +166,12 @@ class AnswerStream:
         if self._tools:
             return EngineFailed("The language model called no function that it was offered")
         return EngineFailed("The language model answered nothing that can be spoken")
+
+    async def _counted(self) -> AsyncGenerator[TextChunk, None]:
+        with self._load.request():
+            async with aclosing(self._run()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
 
     async def _run(self) -> AsyncGenerator[TextChunk, None]:
         stream = None

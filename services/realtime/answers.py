@@ -36,6 +36,7 @@ class _Answer:
         by_client: the client asked for its end.
         early: the client asked for its end before it began. An answer that speaks all the same is
             another one than the client meant.
+        paused: the client was told that it is paused.
     """
 
     spoken: Spoken
@@ -49,6 +50,7 @@ class _Answer:
     heard_ms: int | None = None
     by_client: bool = False
     early: bool = False
+    paused: bool = False
 
 
 class Answers:
@@ -197,14 +199,15 @@ class Answers:
         if answer is not None:
             answer.heard_ms = heard_ms
 
-    def playback(self, revision: int, what: str) -> list[str]:
-        """Our own event: playback "paused" or "resumed"."""
+    def playback(self, revision: int, *, paused: bool) -> list[str]:
+        """Our own events; see Sink.pause. One that the client knows already is not told."""
         answer = self._current(revision)
-        if answer is None:
+        if answer is None or answer.paused == paused:
             return []
+        answer.paused = paused
         return [
             self._wire.event(
-                f"duplexd.playback.{what}",
+                f"duplexd.playback.{'paused' if paused else 'resumed'}",
                 response_id=answer.spoken.response_id,
                 item_id=answer.spoken.item_id,
             )

@@ -270,14 +270,14 @@ class RealtimeCore:
 
     def pause(self, revision: int) -> list[str]:
         """Playback pauses."""
-        return self._answers.playback(revision, "paused")
+        return self._answers.playback(revision, paused=True)
 
     def resume(self, revision: int) -> list[str]:
         """Playback goes on."""
-        return self._answers.playback(revision, "resumed")
+        return self._answers.playback(revision, paused=False)
 
     def turn_opened(self, *, at_ms: int) -> list[str]:
-        """The user started to speak."""
+        """The user's turn opened."""
         self._expect(False)
         return self._turns.opened(
             at_ms,

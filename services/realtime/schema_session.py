@@ -122,6 +122,18 @@ class AudioConfig(WireModel):
     output: AudioOutput | None = None
 
 
+class ClientTraits(WireModel):
+    """An extension: what the daemon cannot know of the client, and may count on.
+
+    Parameters:
+        echo_cancelled: its microphone does not hear its loudspeaker.
+        pauses: it stops playing at `duplexd.playback.paused`, and keeps what it has.
+    """
+
+    echo_cancelled: bool | None = None
+    pauses: bool | None = None
+
+
 class RealtimePatch(WireModel):
     """What a session.update changes; fields that are absent or null stay as they are."""
 
@@ -133,6 +145,7 @@ class RealtimePatch(WireModel):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     tools: Tools | None = None
     tool_choice: Choice | None = None
+    duplexd: ClientTraits | None = None
     prompt: None = None
     model: Name | None = None
     include: Names | None = None

@@ -37,6 +37,7 @@ class Session:
         transcribes: the client is told the text of turns.
         languages: the only ones that are spoken.
         turns: None: the client commits turns itself.
+        echo_cancelled, pauses: see ClientTraits; None: the client did not say, which counts as no.
     """
 
     id: str
@@ -56,6 +57,8 @@ class Session:
     temperature: float | None = None
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = "auto"
+    echo_cancelled: bool | None = None
+    pauses: bool | None = None
 
     @property
     def answers(self) -> bool:
@@ -110,6 +113,8 @@ class Session:
             speak=self.modality == "audio",
             idle_ms=turns.idle_ms if turns is not None and realtime else None,
             languages=self.languages,
+            echo_cancelled=bool(self.echo_cancelled),
+            pauses=bool(self.pauses),
             tools=self.tools,
             tool_choice=self.tool_choice,
         )
@@ -139,7 +144,9 @@ class Session:
         }
         if self.temperature is not None:
             session["temperature"] = self.temperature
-        return session
+        traits = {"echo_cancelled": self.echo_cancelled, "pauses": self.pauses}
+        told = {name: value for name, value in traits.items() if value is not None}
+        return {**session, "duplexd": told} if told else session
 
     @property
     def shown_voice(self) -> str:
@@ -175,6 +182,9 @@ def _changes(patch: RealtimePatch) -> dict[str, Any]:
         "modality": patch.output_modalities[0] if patch.output_modalities else None,
         "tool_choice": patch.tool_choice,
     }
+    if patch.duplexd is not None:
+        changes["echo_cancelled"] = patch.duplexd.echo_cancelled
+        changes["pauses"] = patch.duplexd.pauses
     if patch.tools is not None:
         changes["tools"] = tuple(tool.tool() for tool in patch.tools)
     changes = {name: value for name, value in changes.items() if value is not None}

@@ -1,8 +1,8 @@
 """A recogniser that knows beforehand what will be said, and reveals it as it is spoken.
 
 It keeps no audio: it counts the voice that was fed, 10 ms frames above -45 dBFS, the energy rule
-of every measurement here. A turn lasts until `reset`, and counts if it held enough voice to give a
-text: a reset without voice repeats the turn.
+of every measurement here, or reads the marks of speech that was marked. A turn lasts until `reset`,
+and counts if it held enough voice to give a text: a reset without voice repeats the turn.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from services.asr.base import SAMPLE_RATE, AsrEngine, OnPartial, Recogniser, Samples, Transcript
 from services.language import language_of
 from services.scripted.due import Due
+from services.scripted.marks import MarkedSpeech
 from services.scripted.spec import ScriptedTexts
 from tts_engine.engine import EngineStats
 from tts_engine.errors import AtCapacity, BadRequest, DuplexdError, EngineFailed, TimedOut
@@ -42,6 +43,9 @@ class ScriptedAsr(AsrEngine):
         texts: what is said, by turn.
         whole_text: True: the text is there as a whole from 100 ms of voice on, and empty before.
             False: as much of it as was spoken at `texts.chars_per_second`.
+        marked: the sound says what is being said, see `services.scripted.marks`, `texts` by the
+            number of the clip: it is exact at every pause, and there is no text in what has no
+            marks. `whole_text` and the pace of the speaker have no effect then.
         partial_every_s: seconds of audio between partials, which always grow with the voice; None
             for no partials.
         fail_turns: failures of `finalise` by turn, counted from 1: "engine_failed", "timed_out" or
@@ -58,6 +62,7 @@ class ScriptedAsr(AsrEngine):
         delay_s: float = 0.0,
         texts: ScriptedTexts | None = None,
         whole_text: bool = True,
+        marked: bool = False,
         partial_every_s: float | None = None,
         fail_turns: Mapping[int, str] | None = None,
         hang_turns: Collection[int] = (),
@@ -66,6 +71,7 @@ class ScriptedAsr(AsrEngine):
         self.delay_s = delay_s
         self.texts = texts or ScriptedTexts()
         self.whole_text = whole_text
+        self.marked = marked
         self.partial_every_s = partial_every_s
         self.hang_turns = frozenset(hang_turns)
         self.fail_turns: dict[int, type[DuplexdError]] = {}
@@ -114,6 +120,10 @@ class ScriptedRecogniser(Recogniser):
         self._on_partial = on_partial
         self._due = Due()
         self._timers: list[asyncio.TimerHandle] = []
+        self._marked: MarkedSpeech | None = None
+        if engine.marked:
+            texts = engine.texts
+            self._marked = MarkedSpeech(lambda clip: texts.transcript(session=session, turn=clip))
         self._forget_audio()
 
     def _forget_audio(self) -> None:
@@ -122,6 +132,8 @@ class ScriptedRecogniser(Recogniser):
         self._voiced = 0
         self._partial = ""
         self._next_partial = 0
+        if self._marked is not None:
+            self._marked.clear()
 
     @property
     def voiced_s(self) -> float:
@@ -132,8 +144,11 @@ class ScriptedRecogniser(Recogniser):
     def _fed_s(self) -> float:
         return self._fed / SAMPLE_RATE
 
-    def _spoken(self, text: str) -> str:
-        """The prefix of the text that the voice so far amounts to."""
+    def _spoken(self) -> str:
+        """The words that the voice so far amounts to."""
+        if self._marked is not None:
+            return self._marked.text
+        text = self._engine.texts.transcript(session=self._session, turn=self.turn)
         count = round(self.voiced_s * self._engine.texts.chars_per_second)
         return text if count >= _NEARLY_ALL * len(text) else text[:count]
 
@@ -147,14 +162,32 @@ class ScriptedRecogniser(Recogniser):
         )
 
     def _text(self) -> str:
-        text = self._engine.texts.transcript(session=self._session, turn=self.turn)
-        if self.voiced_s < _LEAST_VOICE_S:
-            return ""
-        return text if self._engine.whole_text else self._spoken(text)
+        if self._marked is None and self._engine.whole_text:
+            text = self._engine.texts.transcript(session=self._session, turn=self.turn)
+        else:
+            text = self._spoken()
+        return text if self._was_voice else ""
+
+    @property
+    def _was_voice(self) -> bool:
+        if self._marked is not None:
+            return bool(self._marked.text)
+        return self.voiced_s >= _LEAST_VOICE_S
 
     def feed(self, samples: Samples) -> None:
-        """Counts the voice in the block."""
+        """Listens to the block."""
         self._fed += len(samples)
+        if self._marked is not None:
+            self._marked.feed(samples)
+        else:
+            self._count(samples)
+        if self._engine.partial_every_s is not None and self._on_partial is not None:
+            every = round(self._engine.partial_every_s * SAMPLE_RATE)
+            if self._fed >= max(self._next_partial, every):
+                self._next_partial = (self._fed // every + 1) * every
+                self._plan_partial(self._on_partial)
+
+    def _count(self, samples: Samples) -> None:
         block = np.concatenate((self._rest, samples)) if len(self._rest) else samples
         count = len(block) // _FRAME
         # a copy: the caller may fill its block again
@@ -163,14 +196,9 @@ class ScriptedRecogniser(Recogniser):
             frames = block[: count * _FRAME].reshape(count, _FRAME)
             power = np.einsum("ij,ij->i", frames, frames) / _FRAME
             self._voiced += int(np.count_nonzero(power > _THRESHOLD))
-        if self._engine.partial_every_s is not None and self._on_partial is not None:
-            every = round(self._engine.partial_every_s * SAMPLE_RATE)
-            if self._fed >= max(self._next_partial, every):
-                self._next_partial = (self._fed // every + 1) * every
-                self._plan_partial(self._on_partial)
 
     def _plan_partial(self, on_partial: OnPartial) -> None:
-        text = self._spoken(self._engine.texts.transcript(session=self._session, turn=self.turn))
+        text = self._spoken()
         if text == self._partial:
             return
         self._partial = text
@@ -213,7 +241,7 @@ class ScriptedRecogniser(Recogniser):
     def reset(self) -> None:
         """Forgets the turn; the next one has the next text if this one held a voice."""
         self.cancel()
-        if self.voiced_s >= _LEAST_VOICE_S:
+        if self._was_voice:
             self.turn += 1
         self._forget_audio()
 

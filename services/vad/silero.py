@@ -28,6 +28,8 @@ CONTEXT = 64
 STATE = (2, 128)
 #: windows in one run of the model: bounds how long the loop is held to about 2 ms
 MAX_BATCH = 32
+#: the wait for other streams' windows: for each open stream, and at most, seconds
+WAIT_PER_STREAM_S, LONGEST_WAIT_S = 0.0004, 0.016
 
 # Long silence, noise or music moves the recurrent state to where the model under-reports the
 # speech that follows; a fresh state hears it. A reset inside speech would cost confidence, so one
@@ -90,11 +92,14 @@ class SileroVad(VadEngine):
     """The detector.
 
     Parameters:
-        batch_window_s: how long the first window that is due waits for those of other streams.
+        batch_window_s: how long the first window that is due waits for those of other streams. Many
+            streams wait longer, as a window costs less in a large batch, and nobody waits more than
+            half a window.
     """
 
     def __init__(self, *, batch_window_s: float = 0.004) -> None:
         self._batch_window_s = batch_window_s
+        self._open = 0
         self._session: InferenceSession | None = None
         #: streams with windows to compute, each once, the one that waits longest first
         self._due: deque[SileroStream] = deque()
@@ -112,6 +117,7 @@ class SileroVad(VadEngine):
         """
         if self._session is None:
             raise EngineFailed("The voice detector is not running")
+        self._open += 1
         return SileroStream(engine=self, on_window=on_window)
 
     async def close(self) -> None:
@@ -126,7 +132,12 @@ class SileroVad(VadEngine):
         """Called by a stream that got a window while it had none."""
         self._due.append(stream)
         if self._scheduled is None:
-            self._scheduled = asyncio.get_running_loop().call_later(self._batch_window_s, self._run)
+            wait_s = max(self._batch_window_s, min(LONGEST_WAIT_S, WAIT_PER_STREAM_S * self._open))
+            self._scheduled = asyncio.get_running_loop().call_later(wait_s, self._run)
+
+    def closed(self) -> None:
+        """Called by a stream that ends."""
+        self._open -= 1
 
     def _run(self) -> None:
         self._scheduled = None
@@ -186,6 +197,8 @@ class SileroStream(VadStream):
 
     def close(self) -> None:
         """See VadStream."""
+        if self._on_window is not None:
+            self._engine.closed()
         self._on_window = None
         self.waiting.clear()
 

@@ -3,6 +3,11 @@
 // the page was given. `window.probe.read()` gives, for each render quantum so far, the power of what
 // was played, the periods that began in it, and the power of the microphone; `window.probe.now()` is
 // the time on the clock of the first context.
+//
+// With `window.room = {gain, delay}` set before, loudspeaker and microphone stand in one room: what
+// the page plays is in the stream that it gets as its microphone, so much weaker and so many seconds
+// later, and `probe.say(pcm)` is somebody who speaks there: int16 at 16 kHz as base64; it gives the
+// time at which the voice begins. `probe.asked` has the constraints of every microphone.
 (() => {
   const recorder = `
     registerProcessor("probe", class extends AudioWorkletProcessor {
@@ -41,6 +46,7 @@
   const { connect, disconnect } = AudioNode.prototype;
   const contexts = [];
   const microphones = [];
+  const asked = [];
 
   class Tap {
     constructor(context) {
@@ -66,6 +72,30 @@
     }
   }
 
+  // A microphone in the room where the page's answers sound, on the context that plays them.
+  let air = null;
+  const inRoom = (stream) => {
+    const { context, speaker } = contexts[0];
+    air = context.createMediaStreamDestination();
+    const echo = new GainNode(context, { gain: room.gain });
+    const way = new DelayNode(context, { delayTime: room.delay, maxDelayTime: room.delay });
+    connect.call(connect.call(connect.call(speaker, echo), way), air);
+    connect.call(context.createMediaStreamSource(stream), air);
+    return air.stream;
+  };
+  const say = (pcm) => {
+    const { context } = contexts[0];
+    const bytes = Uint8Array.from(atob(pcm), (letter) => letter.charCodeAt(0));
+    const samples = Float32Array.from(new Int16Array(bytes.buffer), (value) => value / 32768);
+    const buffer = new AudioBuffer({ length: samples.length, sampleRate: 16000 });
+    buffer.copyToChannel(samples, 0);
+    const voice = new AudioBufferSourceNode(context, { buffer });
+    connect.call(voice, air);
+    const at = context.currentTime + 0.1;
+    voice.start(at);
+    return at;
+  };
+
   const tapOf = (context) => {
     let tap = contexts.find((each) => each.context === context);
     if (!tap) contexts.push((tap = new Tap(context)));
@@ -85,7 +115,9 @@
     const devices = navigator.mediaDevices;
     const ask = devices.getUserMedia.bind(devices);
     devices.getUserMedia = async (constraints) => {
-      const stream = await ask(constraints);
+      asked.push(constraints);
+      const given = await ask(constraints);
+      const stream = window.room ? inRoom(given) : given;
       microphones.push(stream);
       contexts.forEach((tap) => tap.hear(stream));
       return stream;
@@ -93,6 +125,8 @@
   }
   window.probe = {
     now: () => contexts[0].context.currentTime,
+    asked,
+    say,
     read: () => contexts.map(({ rate, parts }) => ({ rate, parts })),
   };
 })();

@@ -180,6 +180,40 @@ def test_the_microphone_is_asked_for_and_may_be_allowed_later(page: Page, daemon
     page.wait_state("listening")
 
 
+def test_the_daemon_learns_whether_the_microphone_hears_the_loudspeaker(page: Page):
+    page.run(
+        """
+        window.asked = [];
+        window.told = [];
+        const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+        navigator.mediaDevices.getUserMedia = (wish) => {
+          asked.push(wish.audio.echoCancellation);
+          return ask(wish);
+        };
+        const { send } = WebSocket.prototype;
+        WebSocket.prototype.send = function (data) {
+          const event = JSON.parse(data);
+          if (event.type === "session.update") told.push(event.session.duplexd);
+          return send.call(this, data);
+        };
+        """
+    )
+
+    def wait_told(echo_cancelled: bool) -> None:
+        wanted = {"pauses": True, "echo_cancelled": echo_cancelled}
+        page.until(lambda: page.run("return told.at(-1)") == wanted, f"word of it: {wanted}")
+
+    page.press("start")
+    wait_told(True)
+    page.wait_state("listening")
+    page.press("cancel-echo")
+    wait_told(False)
+    assert page.run("return asked") == [True, False]
+    assert page.state == "listening"
+    page.run("location.reload()")
+    assert not page.one("cancel-echo").is_selected()
+
+
 def test_who_ends_it_is_not_asked_any_more(page: Page, daemon: DaemonProcess):
     page.permit("microphone", daemon.http, setting="prompt")
     page.run(

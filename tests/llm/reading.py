@@ -13,6 +13,7 @@ import httpx2
 from services.face import Cut, Usage
 from services.items import FunctionCall
 from services.llm.calls import CallDone, CallEvent
+from services.llm.load import ServerLoad
 from services.llm.stream import AnswerStream, StreamLimits, TextChunk
 from tests.llm.raw_server import Body, RawServer
 from tts_engine.errors import DuplexdError
@@ -67,6 +68,7 @@ async def read(
 
     stream = AnswerStream(
         ask=lambda: server.client.chat.completions.create(model="m", messages=[], stream=True),
+        load=ServerLoad(),
         limits=StreamLimits(first_token_s=first_token_s, idle_s=idle_s, chars=chars),
         offered=offered,
         new_call_id=lambda: f"ours-{next(ids)}",

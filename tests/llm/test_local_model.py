@@ -22,6 +22,7 @@ from services.llm import local_child
 from services.llm.calls import CallDone
 from services.llm.child_process import ChildProcess
 from services.llm.client import make_client, probe, warm
+from services.llm.load import ServerLoad
 from services.llm.local import CHILD, LocalLlm
 from services.llm.stream import AnswerStream, StreamLimits
 from tts_engine.errors import EngineFailed
@@ -103,6 +104,7 @@ async def test_it_calls_when_it_must(client: openai.AsyncOpenAI):
             max_tokens=100,
             stream=True,
         ),
+        load=ServerLoad(),
         limits=StreamLimits(first_token_s=60, idle_s=60, chars=800),
         offered=["weather"],
         new_call_id=lambda: "id",

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 import httpx2
 import pytest
 
+from services.llm.load import ServerLoad
 from services.llm.stream import PIECE, AnswerStream, StreamLimits
 from tests.llm.raw_server import DONE, STOP, RawServer, delta, event, silent_after, text
 from tests.llm.reading import read
@@ -219,6 +220,7 @@ async def test_a_stream_that_is_closed_ends_its_request() -> None:
 
     stream = AnswerStream(
         ask=lambda: server.client.chat.completions.create(model="m", messages=[], stream=True),
+        load=ServerLoad(),
         limits=StreamLimits(first_token_s=5, idle_s=5, chars=10),
         offered=(),
         new_call_id=str,

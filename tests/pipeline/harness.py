@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from openai import AsyncOpenAI
 
+from pipeline.answers import Guessed
 from pipeline.ear import EarSettings
 from pipeline.latency import TurnReport
 from pipeline.options import SessionSettings
 from pipeline.session import Engines, Session
-from pipeline.turns.state import TurnSettings
+from pipeline.turn_log import TurnLog
+from pipeline.turns.actions import Reason
+from pipeline.turns.settings import TurnSettings
 from services.asr.base import OnPartial, Transcript
 from services.face import (
     AnswerOptions,
@@ -35,7 +38,10 @@ from services.scripted.llm import ScriptedOpenAI, scripted_client
 from services.scripted.spec import ScriptedTexts
 from services.scripted.speech import synthetic_speech
 from services.scripted.tts import ScriptedVoice
+from services.turn_end.base import TurnEndEngine
+from services.vad.base import WINDOW
 from services.vad.energy import EnergyVad
+from tts_engine.engine import SpeechChunk
 from tts_engine.errors import DuplexdError
 
 #: samples of a microphone frame: 20 ms at 16 kHz
@@ -109,6 +115,12 @@ class RecordingSink(Sink):
     async def text(self, revision: int, text: str) -> None:
         await self._note("text", revision, text)
 
+    async def pause(self, revision: int) -> None:
+        await self._note("pause", revision)
+
+    async def resume(self, revision: int) -> None:
+        await self._note("resume", revision)
+
     async def flush(self, revision: int, *, heard_ms: int) -> None:
         await self._note("flush", revision, heard_ms)
 
@@ -145,12 +157,20 @@ class Books:
 
     turns: list[TurnReport] = field(default_factory=list[TurnReport])
     errors: list[DuplexdError] = field(default_factory=list[DuplexdError])
+    dismissals: list[tuple[Reason, str]] = field(default_factory=list[tuple[Reason, str]])
+    guesses: list[Guessed] = field(default_factory=list[Guessed])
 
     def turn(self, session: str, report: TurnReport) -> None:
         self.turns.append(report)
 
     def error(self, session: str, error: DuplexdError) -> None:
         self.errors.append(error)
+
+    def dismissed(self, session: str, reason: Reason, text: str) -> None:
+        self.dismissals.append((reason, text))
+
+    def guessed(self, outcome: Guessed) -> None:
+        self.guesses.append(outcome)
 
 
 class NotingAsr(ScriptedAsr):
@@ -173,6 +193,20 @@ class NotingAsr(ScriptedAsr):
 
         handle.finalise = noted  # type: ignore[method-assign]
         return handle
+
+
+class NotingVoice(ScriptedVoice):
+    """A scripted voice that tells when it is asked to speak."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.asked = asyncio.Event()
+
+    def synthesize(
+        self, text: str, *, voice: str | None = None, speed: float = 1.0, style: str = ""
+    ) -> AsyncGenerator[SpeechChunk, None]:
+        self.asked.set()
+        return super().synthesize(text, voice=voice, speed=speed, style=style)
 
 
 class Microphone:
@@ -199,6 +233,13 @@ class Microphone:
         self._empty.clear()
         await self._empty.wait()
 
+    def click(self) -> None:
+        """A single window of voice: too little for anybody who goes on."""
+        self._session.ear.complete()
+        click = synthetic_speech(seconds=0.03)[:WINDOW]
+        self._session.audio(click.tobytes(), arrived=time.monotonic())
+        self._session.ear.complete()
+
     async def run(self) -> None:
         due = time.monotonic()
         silence = np.zeros(FRAME, np.int16)
@@ -221,7 +262,7 @@ class Talk:
     sink: RecordingSink
     books: Books
     llm: ScriptedOpenAI
-    voice: ScriptedVoice
+    voice: NotingVoice
     asr: NotingAsr
     microphone: Microphone
     running: asyncio.Task[None]
@@ -271,6 +312,9 @@ async def conversation(
     ahead_s: float = 4.0,
     clause_timeout_s: float = 20.0,
     client: AsyncOpenAI | None = None,
+    speculate_when_busy: bool = False,
+    turn_end: TurnEndEngine | None = None,
+    log: TurnLog | None = None,
 ) -> AsyncIterator[Talk]:
     """Runs a conversation, and checks that it leaves no task behind.
 
@@ -283,14 +327,14 @@ async def conversation(
     vad = EnergyVad()
     recogniser = NotingAsr(texts=texts, **(asr or {}))
     client = cast(ScriptedOpenAI, client or scripted_client(texts=texts, **(llm or {})))
-    speaker = ScriptedVoice(**(voice or {}))
+    speaker = NotingVoice(**(voice or {}))
     for engine in (vad, recogniser, speaker):
         await engine.start()
     sink, books = RecordingSink(profile), Books()
     session = Session(
         name="s1",
         sink=sink,
-        engines=Engines(vad=vad, asr=recogniser, llm=client, voice=speaker),
+        engines=Engines(vad=vad, asr=recogniser, llm=client, voice=speaker, turn_end=turn_end),
         settings=SessionSettings(
             turns=turns or TurnSettings(),
             ear=ear or EarSettings(),
@@ -304,7 +348,9 @@ async def conversation(
             apologies={"zh": "没听清。", "en": "Pardon?"},
             ahead_s=ahead_s,
             clause_timeout_s=clause_timeout_s,
+            speculate_when_busy=speculate_when_busy,
         ),
+        log=log,
         options=options or SessionOptions(),
         accounts=books,
     )

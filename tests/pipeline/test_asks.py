@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pipeline.mouth import KEPT_ANSWERS
+from pipeline.turns.settings import TurnSettings
 from services.face import AnswerOptions, SessionOptions
 from services.items import (
     ROOT,
@@ -69,7 +70,9 @@ async def test_a_request_that_is_replaced_before_it_began() -> None:
 
 async def test_a_request_while_the_turns_text_is_awaited() -> None:
     options = SessionOptions(auto_respond=False)
-    async with conversation(texts=LONG, options=options, asr={"delay_s": 0.3}) as talk:
+    async with conversation(
+        texts=LONG, options=options, asr={"delay_s": 0.3}, turns=TurnSettings(ceiling_ms=200)
+    ) as talk:
         await talk.microphone.say(0.6)
         await talk.listened()
         ask(talk, 1)
@@ -99,7 +102,8 @@ async def test_cancel_reaches_a_request_that_is_still_behind_audio() -> None:
 async def test_the_apology_answers_the_request() -> None:
     options = SessionOptions(auto_respond=False)
     failing = {"delay_s": 0.3, "fail_turns": {1: "engine_failed"}}
-    async with conversation(options=options, asr=failing) as talk:
+    turns = TurnSettings(ceiling_ms=200)
+    async with conversation(options=options, asr=failing, turns=turns) as talk:
         await talk.microphone.say(0.6)
         await talk.listened()
         ask(talk, 1)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from loguru import logger
 
-from pipeline.turns.state import TurnSettings
+from pipeline.turns.settings import TurnSettings
 from services.face import AnswerOptions, SessionOptions
 from services.items import FunctionCall, FunctionOutput, answer_ref, call_ref, item_ref
 from services.llm.service import NO_TOOLS

@@ -117,8 +117,8 @@ def test_an_answer_whose_place_was_dropped_comes_last() -> None:
     it = Book()
     it.turn(1, "one")
     it.book.ask(A1)
-    it.messages[:] = [{"role": "user", "content": "kept"}]
-    it.book.forget_dropped()
+    it.messages.append({"role": "user", "content": "kept"})
+    it.book.drop(it.messages[:1])
     it.book.heard(A1, "heard")
     assert it.texts == ["kept", "heard"]
 
@@ -210,8 +210,7 @@ def test_what_was_dropped_is_forgotten() -> None:
     it.book.ask(A1)
     it.book.call(A1, call("a"))
     it.turn(2, "kept")
-    del it.messages[0]
-    it.book.forget_dropped()
+    it.book.drop(it.messages[:1])
     it.book.remove(call_ref("a"))
     it.book.amend(A1, "x")
     it.book.add(item_ref("x"), user("x"), after=call_ref("a"))
@@ -254,8 +253,33 @@ def test_any_order_of_edits(steps: list[tuple[str, int]]) -> None:
             case "amend":
                 it.book.amend(answer_ref(number), "" if made % 2 else f"m{made}")
             case _:
-                del it.messages[: number // 2]
-                it.book.forget_dropped()
+                it.book.drop(it.messages[: number // 2])
         for message in it.messages:
             assert message["content"] or message["tool_calls"]
             assert "tool_calls" not in message or message["tool_calls"]
+
+
+# --- made before its turn was written ----------------------------------------------------------
+def test_what_is_told_of_an_expected_answer_waits_for_its_place() -> None:
+    it = Book()
+    it.turn(1, "one")
+    it.book.expect(A1)
+    it.book.call(A1, call("a"))
+    it.book.heard(A1, "heard")
+    assert not it.book.amend(A1, "he")
+    assert it.texts == ["one"]
+    it.turn(2, "two")
+    it.book.ask(A1)
+    assert it.texts == ["one", "two", "he"]
+    assert it.book.amend(A1, "h")
+    assert not it.book.amend(A1, "h")
+    assert it.texts == ["one", "two", "h"]
+
+
+def test_an_expected_answer_that_another_one_overtakes_is_forgotten() -> None:
+    it = Book()
+    it.book.expect(A1)
+    it.book.heard(A1, "heard")
+    it.book.ask(answer_ref(2))
+    it.book.heard(answer_ref(2), "other")
+    assert it.texts == ["other"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 from pathlib import Path
 
@@ -161,3 +162,16 @@ async def test_a_daemon_watches_the_engines_that_it_runs():
         voice.stats.depth = 2
         assert served.count("engine_queue", engine="tts") == 2
         assert served.count("engine_queue", engine="asr") == 0
+
+
+def test_the_longest_collection_is_told():
+    metrics = Metrics()
+    metrics.watch_collector()
+    gc.collect()
+    longest = value(metrics, "gc_pause_seconds_max")
+    assert longest
+    gc.collect(0)
+    assert value(metrics, "gc_pause_seconds_max") == longest
+    metrics.forget_collector()
+    metrics.forget_collector()
+    assert not [each for each in gc.callbacks if getattr(each, "__self__", None) is metrics]

@@ -4,6 +4,7 @@ the daemon; what cannot be used is refused before anything begins.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,9 +17,9 @@ from pipeline.options import (
     plan_answer,
     turn_settings,
 )
-from pipeline.turns.state import TurnSettings
+from pipeline.turns.settings import TurnSettings
 from services.answer import AnswerPlan
-from services.face import AnswerOptions, SessionOptions
+from services.face import AnswerOptions, PacingProfile, SessionOptions
 from services.items import Message
 from services.llm.service import AnswerSettings
 from services.scripted.tts import ScriptedVoice
@@ -107,11 +108,29 @@ def test_a_function_that_was_chosen_for_other_tools_is_not_forced() -> None:
 
 def test_turns_as_the_client_wants_them() -> None:
     base = TurnSettings(floor_ms=300, interruptible=False)
-    assert turn_settings(base, SessionOptions()) == base
-    options = SessionOptions(server_turns=False, auto_respond=False, floor_ms=0, idle_ms=5000)
-    assert turn_settings(base, options) == TurnSettings(
-        floor_ms=0.0, interruptible=False, server_turns=False, auto_respond=False, idle_ms=5000.0
+    profile = PacingProfile(lead_ms=300)
+    assert turn_settings(base, SessionOptions(), profile) == replace(base, echo=True, lead_ms=300.0)
+    options = SessionOptions(
+        server_turns=False,
+        auto_respond=False,
+        floor_ms=0,
+        idle_ms=5000,
+        echo_cancelled=True,
+        pauses=True,
     )
+    assert turn_settings(base, options, profile) == TurnSettings(
+        floor_ms=0.0,
+        interruptible=False,
+        server_turns=False,
+        auto_respond=False,
+        idle_ms=5000.0,
+        lead_ms=0.0,
+    )
+
+
+def test_a_client_that_waits_longer_than_the_ceiling() -> None:
+    settings = turn_settings(TurnSettings(), SessionOptions(floor_ms=3000), PacingProfile())
+    assert (settings.floor_ms, settings.ceiling_ms) == (3000.0, 3000.0)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pipecat.frames.frames import InputAudioRawFrame
 
 from pipeline.ear import EarSettings
 from pipeline.latency import PARTS
-from pipeline.turns.state import TurnSettings
+from pipeline.turns.settings import TurnSettings
 from services.face import AnswerOptions, PacingProfile, SessionOptions
 from services.scripted.llm_script import LlmFault
 from services.scripted.spec import ScriptedTexts
@@ -61,7 +61,8 @@ async def test_a_turn_is_heard_answered_and_remembered() -> None:
 
 async def test_the_report_sums_and_counts_every_part() -> None:
     async with conversation(
-        asr={"delay_s": 0.06},
+        turns=TurnSettings(speculate=False),
+        asr={"delay_s": 0.3},
         llm={"first_token_s": 0.1, "tokens_per_s": 50},
         voice={"first_chunk_s": 0.1, "leading_silence_s": 0.05},
     ) as talk:
@@ -71,12 +72,15 @@ async def test_the_report_sums_and_counts_every_part() -> None:
         assert list(parts) == [part for part in PARTS if part != "frame_in"]
         assert sum(parts.values()) == pytest.approx(shown["v2v_server_ms"], abs=1)
         # Timers are honest about the least they take; the most is the machine's affair.
-        assert 170 <= parts["endpoint_wait"] + parts["vad_lag"] <= 400
-        assert 58 <= parts["asr_final"] <= 160
+        assert 400 <= parts["endpoint_wait"] + parts["vad_lag"] <= 700
+        assert parts["asr_final"] == 0  # the text decided when the turn was over
         assert 98 <= parts["llm_first_token"] <= 300
         assert 98 <= parts["tts_first_chunk"] <= 300
         assert parts["leading_silence"] == pytest.approx(50, abs=11)
-        assert shown["work_ms"]["asr_decode"] == pytest.approx(60)
+        assert shown["work_ms"]["asr_decode"] == pytest.approx(300)
+        stamps = shown["stamps"]
+        assert stamps["vad"] <= stamps["asked"] <= stamps["final"] - 0.298
+        assert "speculated" not in stamps
         assert [report.outcome for report in talk.books.turns] == ["answered"]
 
 
@@ -142,6 +146,18 @@ async def test_a_pause_shorter_than_the_recogniser_is_not_a_cut() -> None:
         await talk.sink.wait("end")
         assert len(talk.sink.of("turn_opened")) == 1
         assert len(talk.sink.of("final")) == 1
+
+
+async def test_a_user_who_goes_on_after_the_ceiling_and_before_the_text_keeps_the_turn() -> None:
+    turns = TurnSettings(ceiling_ms=200)
+    async with conversation(asr={"delay_s": 0.5}, turns=turns) as talk:
+        talk.microphone.open = False
+        speech = synthetic_speech(seconds=0.6, tail_s=0.3)
+        for _ in range(2):
+            talk.session.audio(speech.tobytes(), arrived=time.monotonic())
+        await talk.sink.wait("end")
+        assert len(talk.sink.of("turn_opened")) == len(talk.sink.of("final")) == 1
+        assert talk.asr.voiced_s[-1] == pytest.approx(1.2, abs=0.04)
 
 
 async def test_noise_is_heard_and_not_answered() -> None:
@@ -396,7 +412,7 @@ async def test_options_change_between_turns() -> None:
 
 async def test_partials_reach_the_face() -> None:
     async with conversation(asr={"partial_every_s": 0.3}) as talk:
-        await talk.microphone.say(1.0)
+        await talk.microphone.say(1.0, paced=True)
         (text,) = await talk.sink.wait("partial")
         assert "你好吗？".startswith(text)
 
@@ -431,7 +447,7 @@ async def test_text_that_nobody_speaks_stays_in_the_answer() -> None:
 
 
 async def test_another_language_does_not_change_what_the_server_has_read() -> None:
-    texts = ScriptedTexts(transcripts=["你好吗？", "And you?", "很好"], replies=["好。"])
+    texts = ScriptedTexts(transcripts=["你好吗？", "And you?", "谁呢"], replies=["好。"])
     async with conversation(texts=texts) as talk:
         for turn in (1, 2, 3):
             await talk.microphone.say(0.5)
@@ -443,7 +459,7 @@ async def test_another_language_does_not_change_what_the_server_has_read() -> No
             {"role": "assistant", "content": "好。"},
             {"role": "user", "content": "And you?\n(Answer in English.)"},
             {"role": "assistant", "content": "好。"},
-            {"role": "user", "content": "很好"},
+            {"role": "user", "content": "谁呢"},
         ]
         assert requests[1] == requests[2][:4]
 
@@ -486,7 +502,8 @@ async def test_a_turn_that_lasts_too_long_ends_though_the_user_speaks() -> None:
 
 
 async def test_the_first_words_of_the_next_turn_are_not_lost() -> None:
-    async with conversation(asr={"delay_s": 0.1}) as talk:
+    turns = TurnSettings(ceiling_ms=200)  # the turn is decided before its text is there
+    async with conversation(asr={"delay_s": 0.1}, turns=turns) as talk:
         talk.microphone.open = False
         first = synthetic_speech(seconds=0.6, tail_s=0.25)
         second = synthetic_speech(seconds=0.6, tail_s=0.3)
@@ -498,3 +515,26 @@ async def test_the_first_words_of_the_next_turn_are_not_lost() -> None:
         talk.session.audio(second[1024:].tobytes(), arrived=time.monotonic())
         await talk.sink.wait("final", 2)
         assert talk.asr.voiced_s[1] == pytest.approx(0.6, abs=0.04)
+
+
+async def test_the_end_of_speech_is_found_however_long_the_silence_was() -> None:
+    turns = TurnSettings(floor_ms=2400, ceiling_ms=2400)
+    async with conversation(turns=turns) as talk:
+        talk.microphone.open = False
+        speech = synthetic_speech(seconds=0.6, tail_s=0.2)
+        spoken_at = time.monotonic()
+        talk.session.audio(speech.tobytes(), arrived=spoken_at)
+        await talk.settle()  # the text is asked for
+        silence = np.zeros(16_000 * 3, np.int16)
+        talk.session.audio(silence.tobytes(), arrived=time.monotonic())
+        await talk.sink.wait("end")
+        [report] = talk.books.turns
+        assert report.stamps["received"] == spoken_at
+
+
+async def test_a_turn_of_silence_alone_has_no_end_of_speech() -> None:
+    async with conversation(options=SessionOptions(server_turns=False)) as talk:
+        talk.microphone.open = False
+        talk.session.audio(bytes(2 * 16_000 * 2), arrived=time.monotonic())
+        talk.session.commit()
+        assert await talk.sink.wait("final") == ("", "")

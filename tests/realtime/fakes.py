@@ -62,6 +62,12 @@ class FakeConversation:
     def clear(self) -> None:
         self._record("clear")
 
+    def mute(self, on: bool) -> None:
+        self._record("mute", on)
+
+    def say(self, text: str, language: str = "") -> None:
+        self._record("say", text, language)
+
     def add(self, ref: str, item: ContextItem, *, after: str | None = None) -> None:
         self._record("add", ref, item, after)
 
@@ -199,7 +205,7 @@ SERVER_EVENTS: dict[str, type[BaseModel]] = {
 }
 #: what we add to the original's objects
 _EXTRA = {
-    "session": {"id", "object", "temperature"},
+    "session": {"id", "object", "temperature", "duplexd"},
 }
 
 

@@ -158,6 +158,78 @@ def test_pause_and_resume_are_our_own_events():
     assert paused["type"] == "duplexd.playback.paused"
     assert resumed["type"] == "duplexd.playback.resumed"
     assert paused["response_id"] == resumed["response_id"] == created["id"]
+    assert paused["item_id"] == resumed["item_id"] == created_item(wired)
+    # an answer may be paused as often as somebody coughs
+    assert len(wired.sent([*wired.core.pause(1), *wired.core.resume(1)])) == 2
+
+
+def created_item(wired: Wired) -> str:
+    """The message of the last answer."""
+    return wired.last("response.output_item.added")["item"]["id"]
+
+
+def test_only_an_answer_that_was_begun_is_paused():
+    wired = Wired()
+    assert wired.core.pause(1) == []
+    wired.speak(1)
+    assert wired.core.resume(1) == []
+    assert wired.core.pause(2) == []
+    assert not any("playback" in kind for kind in wired.kinds())
+
+
+def test_a_pause_is_told_between_the_frames_it_separates():
+    wired = Wired()
+    wired.speak(1, frames=1)
+    wired.sent(wired.core.pause(1))
+    wired.sent(wired.core.resume(1))
+    wired.sent(wired.core.audio(1, FRAME))
+    assert wired.kinds()[-4:] == [
+        "response.output_audio.delta",
+        "duplexd.playback.paused",
+        "duplexd.playback.resumed",
+        "response.output_audio.delta",
+    ]
+
+
+def test_an_interruption_ends_the_pause_without_a_word():
+    wired = Wired()
+    wired.speak(1, "一二三四五六")
+    wired.sent(wired.core.pause(1))
+    wired.sent(wired.core.turn_opened(at_ms=800))
+    wired.core.flush(1, heard_ms=20)
+    wired.end(1, "interrupted", heard="一二")
+    kinds = wired.kinds()
+    after = [kind for kind in kinds[kinds.index("duplexd.playback.paused") :] if "item" not in kind]
+    assert after[:2] == ["duplexd.playback.paused", "input_audio_buffer.speech_started"]
+    assert after[-1] == "response.done"
+    assert "duplexd.playback.resumed" not in kinds
+    # the voice began before it was known to be one
+    assert wired.last("input_audio_buffer.speech_started")["audio_start_ms"] == 800
+    details = wired.last("response.done")["response"]["status_details"]
+    assert details == {"type": "cancelled", "reason": "turn_detected"}
+    # the next answer begins unpaused
+    wired.speak(2)
+    assert wired.core.resume(2) == []
+    assert len(wired.sent(wired.core.pause(2))) == 1
+
+
+@pytest.mark.parametrize("how", ["truncate", "cancel"])
+def test_the_client_may_end_an_answer_that_is_paused(how: str):
+    wired = Wired()
+    wired.speak(1, "一二三四五六")
+    wired.sent(wired.core.pause(1))
+    if how == "cancel":
+        wired.receive("response.cancel")
+    else:
+        truncate = {"item_id": created_item(wired), "content_index": 0, "audio_end_ms": 15}
+        assert wired.receive("conversation.item.truncate", **truncate) == [HeardUntil(1, 15)]
+        assert wired.kinds()[-1] == "conversation.item.truncated"
+    wired.core.flush(1, heard_ms=15)
+    wired.end(1, "interrupted", heard="一")
+    details = wired.last("response.done")["response"]["status_details"]
+    assert details == {"type": "cancelled", "reason": "client_cancelled"}
+    assert wired.last("response.output_item.done")["item"]["content"][0]["transcript"] == "一"
+    assert "duplexd.playback.resumed" not in wired.kinds()
 
 
 def test_a_report_names_its_clock_and_its_response():

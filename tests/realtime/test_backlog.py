@@ -56,6 +56,24 @@ def test_a_stretch_is_short():
     assert len(pieces) == 2
 
 
+def test_what_is_read_quickly_is_read_in_larger_pieces():
+    sizes: list[int] = []
+    costs = iter([0.0, 0.0, 0.0, STRETCH_S / 2, 0.0])
+    now = 0.0
+
+    def take(data: bytes) -> bool:
+        nonlocal now
+        sizes.append(len(data))
+        now += next(costs, 0.0)
+        return True
+
+    backlog = Backlog(take, clock=lambda: now)
+    backlog.add(bytes(1024 * 15))
+    while backlog:
+        backlog.go_on()
+    assert sizes == [1024, 2048, 4096, 4096, 1024, 2048, 1024]
+
+
 def test_whoever_reads_may_stop():
     backlog = Backlog(lambda _: False)
     backlog.add(b"a")

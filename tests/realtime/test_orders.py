@@ -1,6 +1,6 @@
 """Invariants: whatever client and conversation do, in whatever order, every event is valid, a
 response that was created is done once, before the next one is created, outputs that were added are
-done, and items are chained as they were told.
+done, an answer is paused and resumed in turns, and items are chained as they were told.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ sessions = st.sampled_from(
         {"type": "realtime", "tools": [function()], "tool_choice": "required"},
         {"type": "realtime", "audio": {"input": {"turn_detection": None, "transcription": None}}},
         {"type": "realtime", "audio": {"output": {"format": {"type": "audio/pcmu"}}}},
+        {"type": "realtime", "duplexd": {"echo_cancelled": True, "pauses": True}},
     ]
 )
 steps = st.one_of(
@@ -135,11 +136,12 @@ def follow(events: list[dict[str, Any]]) -> None:
     over: set[str] = set()
     outputs: dict[str, int] = {}
     order: list[str] = []
+    paused = False
     for event in events:
         kind = event["type"]
         if kind == "response.created":
             assert active is None
-            active, outputs = event["response"]["id"], {}
+            active, outputs, paused = event["response"]["id"], {}, False
             assert active not in over
         elif kind == "response.done":
             response = event["response"]
@@ -159,6 +161,10 @@ def follow(events: list[dict[str, Any]]) -> None:
                 assert outputs.pop(event["item"]["id"]) == event["output_index"]
             else:
                 assert outputs[event["item_id"]] == event["output_index"]
+        elif kind.startswith("duplexd.playback."):
+            assert event["response_id"] == active
+            assert (kind == "duplexd.playback.paused") != paused
+            paused = not paused
         elif kind == "conversation.item.added":
             previous = event["previous_item_id"]
             order.insert(0 if previous is None else order.index(previous) + 1, event["item"]["id"])

@@ -44,6 +44,7 @@ def test_every_option_reaches_the_conversation():
         tools=[function()],
         tool_choice={"type": "function", "name": "weather"},
         parallel_tool_calls=True,
+        duplexd={"echo_cancelled": True, "pauses": True},
         audio={
             "input": {
                 "format": {"type": "audio/pcm", "rate": 24000},
@@ -82,6 +83,8 @@ def test_every_option_reaches_the_conversation():
         speak=True,
         idle_ms=6000,
         languages=("en", "zh"),
+        echo_cancelled=True,
+        pauses=True,
         tools=(Tool(name="weather", description="d", parameters={"type": "object"}),),
         tool_choice=NamedTool("weather"),
     )
@@ -159,6 +162,40 @@ def test_what_was_chosen_is_shown():
     assert session["audio"]["input"]["transcription"]["languages"] == ["zh", "en"]
     options = wired.update(audio={"input": {"transcription": {}}})
     assert options.languages is None
+
+
+def test_what_a_client_says_of_itself_is_shown_back():
+    wired = Wired()
+    options = wired.update()
+    assert (options.echo_cancelled, options.pauses) == (False, False)
+    assert "duplexd" not in wired.last("session.updated")["session"]
+    options = wired.update(duplexd={"pauses": True})
+    assert (options.echo_cancelled, options.pauses) == (False, True)
+    assert wired.last("session.updated")["session"]["duplexd"] == {"pauses": True}
+    # another microphone was chosen
+    options = wired.update(duplexd={"echo_cancelled": True, "pauses": None})
+    assert (options.echo_cancelled, options.pauses) == (True, True)
+    options = wired.update(duplexd={"echo_cancelled": False})
+    assert (options.echo_cancelled, options.pauses) == (False, True)
+    shown = wired.last("session.updated")["session"]["duplexd"]
+    assert shown == {"echo_cancelled": False, "pauses": True}
+    assert wired.update(duplexd=None).pauses is True
+
+
+@pytest.mark.parametrize(
+    ("given", "reason", "param"),
+    [
+        ({"pauses": "yes"}, "invalid_type", "session.duplexd.pauses"),
+        ({"echo_cancelled": 1}, "invalid_type", "session.duplexd.echo_cancelled"),
+        ({"echo": True}, "unknown_parameter", "session.duplexd.echo"),
+        (True, "invalid_type", "session.duplexd"),
+    ],
+)
+def test_what_a_client_says_of_itself_is_checked(given: Any, reason: str, param: str):
+    wired = Wired()
+    session = {"type": "realtime", "duplexd": given}
+    assert wired.refused("session.update", session=session) == (reason, param)
+    assert wired.update().pauses is False
 
 
 def test_a_named_tool_is_shown_as_it_was_chosen():

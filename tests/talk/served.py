@@ -19,6 +19,7 @@ from pipeline.config import Config, load_config
 from pipeline.store import open_store
 from tts_engine.engine import SpeechEngine
 
+_AUDIO = "input_audio_buffer.append"
 SCRIPTED = "scripted:asr=60,llm=150@50,tts=150"
 
 
@@ -58,9 +59,16 @@ class Peer:
 
     def __init__(self, socket: ServerConnection) -> None:
         self.socket = socket
+        #: events that came before the first audio
+        self.told: list[dict[str, Any]] = []
 
     async def send(self, kind: str, **fields: Any) -> None:
         await self.socket.send(json.dumps({"type": kind, **fields}))
+
+    async def audio(self) -> None:
+        """Waits for the first audio."""
+        while (event := json.loads(await self.socket.recv()))["type"] != _AUDIO:
+            self.told.append(event)
 
     async def transcript(self, text: str) -> None:
         kind = "conversation.item.input_audio_transcription.completed"
@@ -79,10 +87,11 @@ async def peer(
     """
 
     async def handle(socket: ServerConnection) -> None:
+        it = Peer(socket)
         if welcome:
-            await Peer(socket).send("session.created", session={})
-            await socket.recv()
-        await script(Peer(socket))
+            await it.send("session.created", session={})
+            await it.audio()
+        await script(it)
         async for _ in socket:
             pass
 

@@ -9,7 +9,7 @@ const { Resampler } = await from("resampler");
 const { PlayQueue } = await from("queue");
 const { Timings, bars, percentile, sums, ticks, v2v } = await from("latency");
 const { Transcript, shared } = await from("transcript");
-const { Conversation } = await from("conversation");
+const { Conversation, UNSEEN_MS } = await from("conversation");
 const { Backoff } = await from("backoff");
 const { stateOf } = await from("state");
 const { decodeAudio, encodeAudio, update } = await from("wire");
@@ -197,12 +197,44 @@ test("a pause goes on from the exact sample", () => {
   queue.pause();
   assert.ok(play(0.2).slice(128).every((sample) => sample === 0));
   queue.resume();
+  queue.resume();
   const after = play(0.2).filter((sample) => sample !== 0);
   const last = Math.round(before.at(-1) * 32768);
   assert.equal(Math.round(after[200] * 32768), last + 202);
   queue.close("a");
   play(0.5);
   assert.equal(of("drained")[0].playedMs, 500);
+  assert.equal(of("underrun").length, 0);
+});
+
+test("a pause that never was ends nothing", () => {
+  const { queue, play, of } = player();
+  queue.push("a", pcm(tone(2400, 24000)));
+  play(0.09);
+  queue.resume(); // less is in hand than it takes to start anew
+  assert.ok(play(0.005).some((sample) => sample !== 0));
+  assert.equal(of("underrun").length, 0);
+});
+
+test("what comes in a pause waits behind what was held, sample by sample", () => {
+  const { queue, play, of } = player();
+  const ramp = Int16Array.from({ length: 9600 }, (_, at) => 1000 + at);
+  queue.push("a", ramp.slice(0, 4800));
+  let heard = play(0.1);
+  for (let pause = 0; pause < 3; pause += 1) {
+    const last = Math.round(heard.at(-1) * 32768);
+    queue.pause();
+    assert.ok(play(0.03).slice(128).every((sample) => sample === 0));
+    if (pause === 0) queue.push("a", ramp.slice(4800));
+    queue.resume();
+    heard = play(0.05);
+    // past the fade
+    assert.equal(Math.round(heard[200] * 32768), last + 201);
+    assert.equal(Math.round(heard.at(-1) * 32768), last + heard.length);
+  }
+  queue.close("a");
+  play(0.5);
+  assert.equal(of("drained")[0].playedMs, 400);
   assert.equal(of("underrun").length, 0);
 });
 
@@ -447,14 +479,76 @@ test("a spoken turn, from voice to voice", () => {
   assert.equal(turn.underruns, 1);
 });
 
+/** An answer that sounds, and a clock that stands still. @param {import("node:test").TestContext} t */
+function speaking(t) {
+  t.mock.timers.enable();
+  const told = talk();
+  answer(told.take);
+  told.conversation.played({ type: "audible", id: "a", at: 5 });
+  return { ...told, wait: (ms) => t.mock.timers.tick(ms) };
+}
+
+test("a cough makes the answer wait, and cuts nothing", (t) => {
+  const { conversation, take, log, now, wait } = speaking(t);
+  take("duplexd.playback.paused");
+  assert.equal(log.at(-1), "pause");
+  wait(UNSEEN_MS);
+  assert.equal(now(), "paused");
+  take("duplexd.playback.resumed");
+  assert.equal(log.at(-1), "resume");
+  assert.equal(now(), "speaking");
+  assert.ok(!log.includes("flush"));
+  over(take, "completed", "one two");
+  assert.deepEqual(states(conversation.transcript), [["final", "one two", ""]]);
+});
+
+test("a pause that is short is heard and not seen", (t) => {
+  const { take, log, now, wait } = speaking(t);
+  for (let each = 0; each < 3; each += 1) {
+    take("duplexd.playback.paused");
+    wait(UNSEEN_MS - 1);
+    assert.equal(now(), "speaking");
+    take("duplexd.playback.resumed");
+    wait(UNSEEN_MS);
+    assert.equal(now(), "speaking");
+  }
+  assert.equal(log.filter((each) => each === "pause").length, 3);
+});
+
+test("an interruption ends the pause, and cuts what was not heard", (t) => {
+  const { conversation, take, log, now, wait } = speaking(t);
+  take("duplexd.playback.paused");
+  take("input_audio_buffer.speech_started", { item_id: "u" });
+  assert.equal(log.at(-1), "flush");
+  over(take, "incomplete", "one");
+  wait(UNSEEN_MS);
+  assert.equal(now(), "hearing");
+  assert.ok(!log.includes("resume"));
+  assert.deepEqual(states(conversation.transcript)[0], ["cut", "one", " two"]);
+});
+
+test("an answer that ends in a pause does not leave the page paused", (t) => {
+  const { take, log, now, wait } = speaking(t);
+  take("duplexd.playback.paused");
+  wait(UNSEEN_MS);
+  take("response.done", { response: { status: "failed" } });
+  assert.equal(now(), "speaking"); // what it said before it failed
+  assert.ok(log.includes("resume"));
+  take("duplexd.playback.paused");
+  wait(UNSEEN_MS);
+  take("response.done", { response: { status: "cancelled" } });
+  assert.equal(log.at(-1), "flush");
+  assert.equal(now(), "listening");
+  take("duplexd.playback.paused");
+  take("response.done", { response: { status: "completed" } });
+  wait(UNSEEN_MS);
+  assert.equal(now(), "listening");
+});
+
 test("an interruption silences at once, and the daemon learns what was heard", () => {
   const { conversation, take, log, now } = talk();
   answer(take);
   conversation.played({ type: "audible", id: "a", at: 5 });
-  take("duplexd.playback.paused");
-  assert.equal(now(), "paused");
-  take("duplexd.playback.resumed");
-  assert.equal(now(), "speaking");
   take("input_audio_buffer.speech_started", { item_id: "u" });
   assert.equal(now(), "hearing");
   assert.ok(log.includes("flush"));
@@ -538,11 +632,14 @@ test("one word for everything", () => {
 });
 
 test("an update names only what was chosen", () => {
-  assert.deepEqual(update({ speak: false }).session, {
+  assert.deepEqual(update({ speak: false, echoCancelled: false }).session, {
     type: "realtime",
     output_modalities: ["text"],
+    duplexd: { pauses: true, echo_cancelled: false },
   });
-  const { session } = update({ voice: "one", instructions: "", speak: true });
+  const choice = { voice: "one", instructions: "", speak: true, echoCancelled: true };
+  const { session } = update(choice);
   assert.deepEqual(session.audio, { output: { voice: "one" } });
+  assert.equal(session.duplexd.echo_cancelled, true);
   assert.equal(session.instructions, "");
 });

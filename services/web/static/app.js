@@ -161,8 +161,10 @@ class App {
 
   async record() {
     const focused = document.activeElement?.id === "start";
-    const outcome = await this.microphone.start(this.settings.device);
+    const outcome = await this.microphone.start(this.settings);
     if (outcome === "there") {
+      // another one may hear the loudspeaker
+      if (this.link === "open") this.configure();
       this.notices.hide("mic-denied", "mic-missing", "mic-busy", "mic-lost");
       void this.choices.devices();
     } else if (outcome === "refused") this.notices.show({ code: this.microphone.obstacle });
@@ -192,7 +194,8 @@ class App {
   /** Tells the daemon what was chosen. */
   configure() {
     const speak = this.settings.speak && !unable();
-    this.socket.send(update({ ...this.choices.session(), speak }));
+    const { echoCancelled } = this.sound;
+    this.socket.send(update({ ...this.choices.session(), speak, echoCancelled }));
   }
 
   chose() {

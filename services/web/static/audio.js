@@ -20,6 +20,12 @@ export function unable() {
   return "AudioWorkletNode" in window && navigator.mediaDevices ? "" : "old-browser";
 }
 
+/**
+ * @typedef {object} Wish the microphone that is wanted
+ * @property {string} device its id; empty is the system's choice
+ * @property {boolean} cancelEcho
+ */
+
 export class Sound {
   /**
    * @param {object} options
@@ -62,6 +68,15 @@ export class Sound {
     return this._stream !== null;
   }
 
+  /** The microphone does not hear the loudspeaker, as it says itself. */
+  get echoCancelled() {
+    const [track] = this._stream?.getAudioTracks() ?? [];
+    // "all" is the word of newer browsers; "remote-only" leaves in what a page like this one plays
+    /** @type {unknown} */
+    const said = track?.getSettings().echoCancellation;
+    return said === true || said === "all";
+  }
+
   /** Starts the loudspeaker; to be called from a click or a key. */
   async open() {
     const reason = unable();
@@ -93,12 +108,12 @@ export class Sound {
 
   /**
    * Starts the microphone, after `open`.
-   * @param {string} device its id; empty is the system's choice
+   * @param {Wish} wish
    */
-  async record(device = "") {
+  async record(wish) {
     const context = this._context;
     this._stopRecording();
-    const stream = await capture(device);
+    const stream = await capture(wish);
     if (!context || this._context !== context) {
       stream.getTracks().forEach((each) => each.stop());
       return;
@@ -203,11 +218,11 @@ function makeContext() {
   }
 }
 
-/** @param {string} device */
-async function capture(device) {
+/** @param {Wish} wish */
+async function capture({ device, cancelEcho }) {
   const audio = {
     channelCount: 1,
-    echoCancellation: true,
+    echoCancellation: cancelEcho,
     noiseSuppression: true,
     autoGainControl: true,
   };

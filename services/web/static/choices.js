@@ -1,5 +1,5 @@
 // @ts-check
-/** Persona, voice, microphone, spoken answers or not. */
+/** Persona, voice, microphone with its echo canceller, spoken answers or not. */
 
 import { microphones } from "./audio.js";
 import { lang, t } from "./i18n.js";
@@ -16,7 +16,7 @@ export class Choices {
    * @param {object} options
    * @param {import("./settings.js").Settings} options.settings
    * @param {() => void} options.onChoice persona, voice or speech
-   * @param {() => void} options.onDevice
+   * @param {() => void} options.onDevice microphone, or its echo canceller
    */
   constructor({ settings, onChoice, onDevice }) {
     this._settings = settings;
@@ -31,6 +31,9 @@ export class Choices {
     /** @type {HTMLInputElement} */
     this._speak = byId("speak");
     this._speak.checked = settings.speak;
+    /** @type {HTMLInputElement} */
+    this._cancelEcho = byId("cancel-echo");
+    this._cancelEcho.checked = settings.cancelEcho;
     this._persona.addEventListener("change", () => {
       settings.persona = this._persona.value;
       onChoice();
@@ -45,6 +48,10 @@ export class Choices {
     });
     this._device.addEventListener("change", () => {
       settings.device = this._device.value;
+      onDevice();
+    });
+    this._cancelEcho.addEventListener("change", () => {
+      settings.cancelEcho = this._cancelEcho.checked;
       onDevice();
     });
     const opener = byId("settings");

@@ -8,6 +8,9 @@ import { Timings } from "./latency.js";
 import { Transcript } from "./transcript.js";
 import { decodeAudio, truncate } from "./wire.js";
 
+/** a pause that is shorter is not shown: most are, and a word that flickers says nothing, ms */
+export const UNSEEN_MS = 150;
+
 /**
  * @typedef {object} Speaker what an answer is played with
  * @property {(id: string, pcm: Int16Array) => void} play
@@ -38,6 +41,7 @@ export class Conversation {
     this.hearing = false;
     this.thinking = false;
     this.playing = false;
+    /** it is held back, long enough to be shown */
     this.paused = false;
     this._send = send;
     this._speaker = speaker;
@@ -50,6 +54,8 @@ export class Conversation {
     /** answers that were cut: what still comes of them is not played @type {Set<string>} */
     this._cut = new Set();
     this._typed = 0;
+    /** until the pause is shown @type {ReturnType<typeof setTimeout> | null} */
+    this._held = null;
   }
 
   /** An answer is being made or played. */
@@ -70,7 +76,7 @@ export class Conversation {
     if (this._open) this._cut.add(this._open.item);
     this._speaker.flush();
     this.playing = false;
-    this.paused = false;
+    this._release();
     this._onChange();
   }
 
@@ -153,18 +159,15 @@ export class Conversation {
     },
     "response.done": (event) => {
       const { status, status_details: details } = event.response;
+      // nobody else ends a pause any more
+      if (this._held !== null && status === "cancelled") this.silence();
+      else if (this._held !== null) this._resume();
       this._open = null;
       if (!this.playing) this.thinking = false;
       if (status === "failed") this._onError(details?.error ?? { code: "failed", message: "" });
     },
-    "duplexd.playback.paused": () => {
-      this._speaker.pause();
-      this.paused = true;
-    },
-    "duplexd.playback.resumed": () => {
-      this._speaker.resume();
-      this.paused = false;
-    },
+    "duplexd.playback.paused": () => this._pause(),
+    "duplexd.playback.resumed": () => this._resume(),
     "duplexd.turn": (event) => {
       const timing = this.timings.report(event.response_id ?? "", event.report);
       if (timing) this._onTiming(timing);
@@ -174,6 +177,27 @@ export class Conversation {
       this._onError(event.error);
     },
   };
+
+  // --- a pause -------------------------------------------------------------------------------------
+  _pause() {
+    this._release();
+    this._speaker.pause();
+    this._held = setTimeout(() => {
+      this.paused = true;
+      this._onChange();
+    }, UNSEEN_MS);
+  }
+
+  _resume() {
+    this._speaker.resume();
+    this._release();
+  }
+
+  _release() {
+    if (this._held !== null) clearTimeout(this._held);
+    this._held = null;
+    this.paused = false;
+  }
 
   // --- from the loudspeaker ----------------------------------------------------------------------
   /** @param {Record<string, any>} event see queue.js */

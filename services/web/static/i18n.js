@@ -24,6 +24,7 @@ const TEXTS = {
   device: ["麦克风", "Microphone"],
   device_default: ["系统默认", "System default"],
   speak: ["朗读回答", "Speak answers"],
+  cancel_echo: ["消除回声", "Cancel echo"],
   loading: ["加载中…", "Loading…"],
   settings: ["设置", "Settings"],
   copy: ["复制", "Copy"],

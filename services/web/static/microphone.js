@@ -29,17 +29,17 @@ export class Microphone {
 
   /**
    * From a click; a microphone that is there already is exchanged.
-   * @param {string} device its id; empty is the system's choice
+   * @param {import("./audio.js").Wish} wish
    * @returns {Promise<"there" | "refused" | "ended">}
    */
-  async start(device) {
+  async start(wish) {
     const attempt = ++this._attempt;
     try {
       await this._sound.open();
       const said = this.there ? "granted" : await permission(() => void this._permitted());
       if (this._attempt !== attempt) return "ended";
       if (said === "prompt") this._become("asking");
-      await this._sound.record(device);
+      await this._sound.record(wish);
     } catch (error) {
       if (this._attempt !== attempt) return "ended";
       this.obstacle = error instanceof AudioFailure ? error.code : "mic-busy";

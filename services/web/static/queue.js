@@ -95,7 +95,8 @@ export class PlayQueue {
   }
 
   resume() {
-    if (this._paused) this._fadeIn = FADE;
+    if (!this._paused) return;
+    this._fadeIn = FADE;
     this._paused = false;
     for (const answer of this._answers) answer.running = false;
   }

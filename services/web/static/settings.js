@@ -11,10 +11,19 @@ const PLACE = "duplexd";
  * @property {string} persona
  * @property {string} device
  * @property {boolean} speak answers are spoken
+ * @property {boolean} cancelEcho the browser takes what is played out of what the microphone hears
  */
 
 /** @type {Settings} */
-const DEFAULTS = { lang: "", theme: "", voice: "", persona: "", device: "", speak: true };
+const DEFAULTS = {
+  lang: "",
+  theme: "",
+  voice: "",
+  persona: "",
+  device: "",
+  speak: true,
+  cancelEcho: true,
+};
 
 /** @returns {Settings} */
 export function load() {

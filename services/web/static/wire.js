@@ -60,11 +60,19 @@ export const truncate = (itemId, playedMs) => ({
 });
 
 /**
- * @param {{voice?: string, instructions?: string, speak: boolean}} choice
+ * @param {object} choice
+ * @param {string} [choice.voice]
+ * @param {string} [choice.instructions]
+ * @param {boolean} choice.speak
+ * @param {boolean} choice.echoCancelled the microphone does not hear the loudspeaker
  */
-export function update({ voice, instructions, speak }) {
+export function update({ voice, instructions, speak, echoCancelled }) {
   /** @type {Record<string, unknown>} */
-  const session = { type: "realtime", output_modalities: [speak ? "audio" : "text"] };
+  const session = {
+    type: "realtime",
+    output_modalities: [speak ? "audio" : "text"],
+    duplexd: { pauses: true, echo_cancelled: echoCancelled },
+  };
   if (voice) session.audio = { output: { voice } };
   if (instructions !== undefined) session.instructions = instructions;
   return { type: "session.update", session };

@@ -1,508 +1,214 @@
-"""Invariants: a turn is opened once and ends once; a stale reply never commits anything; an answer
-is interrupted at most once; every request ends in exactly one of begun, dropped, or waits; no order
-of events leaves the core without a way on.
+"""Invariants, for any order of events, possible or not: a step is a function and never fails; what
+begins ends exactly once (see `Ledger`); nothing follows the end of the conversation; and once the
+user is silent, the recogniser replies and answers end, nobody speaks and nothing is owed.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+import pytest
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from pipeline.turns.actions import (
-    Action,
-    Apologise,
-    Commit,
-    Discard,
-    Drop,
-    EndTurn,
-    Finalise,
-    Forget,
-    Idle,
-    Interrupt,
-    OpenTurn,
-    Respond,
-    Withdraw,
-)
-from pipeline.turns.core import step
+from pipeline.turns.actions import Commit
 from pipeline.turns.events import (
     AnswerEnded,
     Called,
     CancelRequested,
     Cleared,
+    Closed,
+    ContextChanged,
     Event,
     FinalFailed,
     FinalText,
     ManualCommit,
+    Muted,
+    PartialText,
+    PlaybackStarted,
     RespondRequested,
     Starved,
+    TextTurn,
+    TurnProbability,
     Window,
+    Withdrawn,
 )
-from pipeline.turns.state import WINDOW_MS, Phase, TurnSettings, TurnState
+from pipeline.turns.settings import WINDOW_MS, TurnSettings
+from pipeline.turns.state import Phase
+from tests.pipeline.turns.ledger import Ledger
+from tests.pipeline.turns.talk import QUIET_DB, VOICE_DB
+
+TEXTS = st.sampled_from(["", "嗯", "你好。", "你好", "等一下，我想", "what time is it"])
+LEVELS = st.sampled_from([-80.0, -40.0, -32.0, VOICE_DB, 0.0])
+AUDIBLE = st.sampled_from(["", "你好"])
+SETTINGS = st.builds(
+    TurnSettings,
+    onset_windows=st.integers(1, 3),
+    playback_onset_windows=st.integers(1, 4),
+    resume_windows=st.integers(1, 3),
+    floor_ms=st.sampled_from([0.0, 96.0, 200.0, 1500.0]),
+    ceiling_ms=st.sampled_from([100.0, 1200.0]),
+    finalise_ms=st.sampled_from([32.0, 128.0, 640.0]),
+    speculate=st.booleans(),
+    speculations=st.integers(0, 3),
+    max_turn_ms=st.sampled_from([640.0, 60_000.0]),
+    interruptible=st.booleans(),
+    barge_in_ms=st.sampled_from([320.0, 800.0]),
+    resume_ms=st.sampled_from([64.0, 320.0]),
+    echo=st.booleans(),
+    server_turns=st.booleans(),
+    auto_respond=st.booleans(),
+    idle_ms=st.sampled_from([None, 320.0]),
+)
 
 
-class Talk:
-    """Steps a core through windows and remembers what it did."""
+class AnyOrder(RuleBasedStateMachine):
+    """Tells a core whatever comes, in any order."""
 
-    def __init__(self, **settings: object) -> None:
-        self.state = TurnState(settings=replace(TurnSettings(), **settings))  # type: ignore[arg-type]
-        self.actions: list[Action] = []
+    def __init__(self) -> None:
+        super().__init__()
         self.at = 0.0
-
-    def tell(self, event: Event) -> list[Action]:
-        self.state, actions = step(self.state, event)
-        self.actions += actions
-        return list(actions)
-
-    def voice(self, windows: int) -> list[Action]:
-        return self._windows(windows, 1.0)
-
-    def silence(self, windows: int) -> list[Action]:
-        return self._windows(windows, 0.0)
-
-    def _windows(self, count: int, probability: float) -> list[Action]:
-        done: list[Action] = []
-        for _ in range(count):
-            self.at += WINDOW_MS
-            done += self.tell(Window(self.at, probability))
-        return done
-
-
-def test_a_turn_from_onset_to_commit() -> None:
-    talk = Talk()
-    assert talk.silence(10) == []
-    assert talk.voice(2) == []
-    assert talk.voice(1) == [OpenTurn(320.0)]
-    assert talk.voice(30) == []
-    assert talk.silence(6) == []  # 192 ms
-    assert talk.silence(1) == [EndTurn(talk.at, False), Finalise(1)]
-    assert talk.silence(20) == []
-    assert talk.tell(FinalText(1, "你好", "zh")) == [Commit("你好", "zh", True)]
-    assert talk.state.answering
-    assert talk.state.phase is Phase.IDLE
-    assert talk.tell(AnswerEnded()) == []
-    assert not talk.state.answering
-
-
-def test_two_voiced_windows_are_a_click() -> None:
-    talk = Talk()
-    for _ in range(5):
-        assert talk.voice(2) + talk.silence(1) == []
-
-
-def test_a_user_who_goes_on_keeps_the_turn() -> None:
-    talk = Talk()
-    talk.voice(10)
-    talk.silence(7)
-    assert talk.state.phase is Phase.DECIDED
-    assert talk.voice(3) == [Withdraw()]
-    assert talk.tell(FinalText(1, "half", "en")) == []
-    assert talk.silence(7) == [EndTurn(talk.at, False), Finalise(2)]
-    assert talk.tell(FinalText(1, "half", "en")) == []
-    assert talk.tell(FinalText(2, "whole", "en")) == [Commit("whole", "en", True)]
-
-
-def test_voice_during_an_answer_interrupts_and_opens() -> None:
-    talk = Talk(playback_onset_windows=2)
-    talk.state = replace(talk.state, answering=True)
-    assert talk.voice(2) == [OpenTurn(0.0), Interrupt()]
-    assert not talk.state.answering
-
-
-def test_an_answer_that_may_not_be_interrupted_is_not_listened_through() -> None:
-    talk = Talk(interruptible=False)
-    talk.state = replace(talk.state, answering=True)
-    assert talk.voice(30) == []
-    talk.tell(AnswerEnded())
-    assert talk.voice(1) == [OpenTurn(0.0)]
-
-
-def test_nothing_said_and_failed_recognition_discard() -> None:
-    replies: list[tuple[Event, bool, list[Action]]] = [
-        (FinalText(1, "", ""), True, [Discard(failed=False)]),
-        (FinalFailed(1), True, [Discard(failed=True), Apologise()]),
-        (FinalFailed(1), False, [Discard(failed=True)]),
-    ]
-    for reply, auto, actions in replies:
-        talk = Talk(auto_respond=auto)
-        talk.voice(3)
-        talk.silence(7)
-        assert talk.tell(reply) == actions
-        assert talk.state.phase is Phase.IDLE
-        assert talk.state.answering == (Apologise() in actions)
-
-
-def test_a_stale_failure_is_ignored() -> None:
-    talk = Talk()
-    assert talk.tell(FinalFailed(3)) == []
-
-
-def test_starvation_counts_as_silence() -> None:
-    talk = Talk()
-    assert talk.tell(Starved(1000)) == []
-    talk.voice(5)
-    assert talk.tell(Starved(150)) == []
-    assert talk.tell(Starved(150)) == [EndTurn(talk.at, False), Finalise(1)]
-
-
-def test_an_endless_turn_ends() -> None:
-    talk = Talk(max_turn_ms=1000.0)
-    talk.voice(3)
-    assert talk.voice(28) == []
-    assert talk.voice(1)[:1] == [EndTurn(talk.at, True)]
-    assert talk.voice(10) == []  # whatever comes is the next turn's
-    assert talk.tell(FinalText(1, "long", "en")) == [Commit("long", "en", True)]
-
-
-def test_no_answer_unless_wanted() -> None:
-    talk = Talk(auto_respond=False)
-    talk.voice(3)
-    talk.silence(7)
-    assert talk.tell(FinalText(1, "hi", "en")) == [Commit("hi", "en", False)]
-    assert not talk.state.answering
-    assert talk.tell(RespondRequested(1)) == [Respond(1)]
-    assert talk.state.answering
-
-
-def test_manual_turns() -> None:
-    talk = Talk(server_turns=False)
-    assert talk.tell(ManualCommit()) == []  # nothing was sent
-    assert talk.silence(1) == [OpenTurn(32.0)]
-    assert talk.voice(100) + talk.silence(100) == []
-    assert talk.tell(ManualCommit()) == [EndTurn(talk.at, True), Finalise(1)]
-    assert talk.tell(RespondRequested(1)) == []
-    assert talk.tell(FinalText(1, "hi", "en")) == [Commit("hi", "en", True, 1)]
-
-
-def test_a_manual_turn_is_not_reopened_by_voice() -> None:
-    talk = Talk()
-    talk.voice(3)
-    talk.tell(ManualCommit())
-    assert talk.voice(10) == []
-    assert talk.tell(FinalText(1, "hi", "en")) == [Commit("hi", "en", False)]
-
-
-def test_an_owed_answer_comes_even_if_nothing_was_said() -> None:
-    talk = Talk(server_turns=False)
-    talk.voice(1)
-    talk.tell(ManualCommit())
-    talk.tell(RespondRequested(1))
-    assert talk.tell(FinalText(1, "", "")) == [Discard(failed=False), Respond(1)]
-    assert talk.state.answering
-
-
-def test_a_request_during_an_answer_replaces_it() -> None:
-    talk = Talk()
-    assert talk.tell(RespondRequested(1)) == [Respond(1)]
-    assert talk.tell(RespondRequested(2)) == [Interrupt(), Respond(2)]
-    assert talk.tell(CancelRequested()) == [Interrupt()]
-    assert talk.tell(CancelRequested()) == []
-
-
-def test_a_new_answer_replaces_one_that_still_plays() -> None:
-    talk = Talk(server_turns=False)
-    talk.tell(RespondRequested(1))
-    talk.voice(1)
-    talk.tell(ManualCommit())
-    talk.tell(RespondRequested(2))
-    assert talk.tell(FinalText(1, "hi", "en")) == [
-        Interrupt(),
-        Commit("hi", "en", True, 2),
-    ]
-    assert talk.state.answering
-
-
-def test_clearing_drops_the_open_turn() -> None:
-    talk = Talk()
-    assert talk.tell(Cleared()) == []
-    talk.voice(3)
-    assert talk.tell(Cleared()) == [Forget()]
-    assert talk.state.phase is Phase.IDLE
-    talk.voice(3)
-    talk.silence(7)
-    assert talk.tell(Cleared()) == []  # what was decided stays
-    assert talk.state.phase is Phase.DECIDED
-
-
-# --- requests that wait ----------------------------------------------------------------------
-def calling(**settings: object) -> Talk:
-    """A core whose answer has called a function."""
-    talk = Talk(**settings)
-    talk.tell(RespondRequested(1))
-    talk.tell(Called())
-    return talk
-
-
-def test_an_answer_that_called_a_function_is_waited_for() -> None:
-    talk = calling()
-    assert talk.tell(RespondRequested(2)) == []
-    assert talk.tell(AnswerEnded()) == [Respond(2)]
-    # That one has called nothing.
-    assert talk.tell(RespondRequested(3)) == [Interrupt(), Respond(3)]
-
-
-def test_a_call_of_no_answer_means_nothing() -> None:
-    talk = Talk()
-    assert talk.tell(Called()) == []
-    assert talk.tell(RespondRequested(1)) == [Respond(1)]
-    assert talk.tell(RespondRequested(2)) == [Interrupt(), Respond(2)]
-
-
-def test_a_later_request_takes_the_place_of_one_that_waits() -> None:
-    talk = calling()
-    talk.tell(RespondRequested(2))
-    assert talk.tell(RespondRequested(3)) == [Drop(2)]
-    assert talk.tell(AnswerEnded()) == [Respond(3)]
-
-    talk = Talk(server_turns=False)
-    talk.voice(1)
-    talk.tell(ManualCommit())
-    talk.tell(RespondRequested(1))
-    assert talk.tell(RespondRequested(2)) == [Drop(1)]
-    assert talk.tell(FinalText(1, "hi", "en")) == [Commit("hi", "en", True, 2)]
-
-
-def test_a_user_who_speaks_over_it_drops_what_waits_for_its_end() -> None:
-    talk = calling()
-    talk.tell(RespondRequested(2))
-    talk.tell(RespondRequested(3, aside=True))
-    assert talk.voice(3) == [OpenTurn(0.0), Interrupt(), Drop(2)]
-    talk.silence(7)
-    # What is out of band comes after the answer to the user.
-    assert talk.tell(FinalText(1, "hi", "en")) == [Commit("hi", "en", True)]
-    assert talk.tell(AnswerEnded()) == [Respond(3)]
-
-
-def test_cancelling_drops_all_that_waits() -> None:
-    talk = calling()
-    talk.tell(RespondRequested(2))
-    talk.tell(RespondRequested(3, aside=True))
-    talk.tell(RespondRequested(4, aside=True))
-    assert talk.tell(CancelRequested()) == [Interrupt(), Drop(2), Drop(3), Drop(4)]
-    assert talk.tell(AnswerEnded()) == []
-
-
-def test_a_manual_turn_does_not_disturb_what_waits_for_the_end_of_an_answer() -> None:
-    for reply, actions in (
-        (FinalText(1, "hi", "en"), [Commit("hi", "en", False)]),
-        (FinalText(1, "", ""), [Discard(failed=False)]),
-        (FinalFailed(1), [Discard(failed=True)]),
-    ):
-        talk = calling(server_turns=False)
-        talk.tell(RespondRequested(2))
-        talk.voice(1)
-        talk.tell(ManualCommit())
-        assert talk.tell(reply) == actions
-        assert talk.tell(AnswerEnded()) == [Respond(2)]
-
-
-def test_a_users_turn_that_is_answered_by_itself_takes_over() -> None:
-    for reply, actions in (
-        (FinalText(1, "hi", "en"), [Interrupt(), Drop(2), Commit("hi", "en", True)]),
-        (FinalFailed(1), [Interrupt(), Drop(2), Discard(failed=True), Apologise()]),
-    ):
-        talk = Talk()
-        talk.voice(3)
-        talk.tell(RespondRequested(1))  # while the user speaks
-        talk.tell(Called())
-        talk.tell(RespondRequested(2))
-        talk.silence(7)
-        assert talk.tell(reply) == actions
-
-
-def test_a_request_that_waits_survives_an_answer_that_ends_while_the_user_speaks() -> None:
-    talk = Talk()
-    talk.voice(3)
-    talk.tell(RespondRequested(1))
-    talk.tell(Called())
-    talk.tell(RespondRequested(2))
-    assert talk.tell(AnswerEnded()) == []
-    talk.silence(7)
-    assert talk.tell(FinalText(1, "hi", "en")) == [Commit("hi", "en", True, 2)]
-
-
-def test_the_apology_stands_for_the_answer_that_was_asked_for() -> None:
-    talk = Talk(server_turns=False)
-    talk.voice(1)
-    talk.tell(ManualCommit())
-    talk.tell(RespondRequested(1))
-    assert talk.tell(FinalFailed(1)) == [Discard(failed=True), Apologise(1)]
-
-
-def test_withdrawing_the_turn_drops_what_was_to_answer_it() -> None:
-    talk = Talk(auto_respond=False)
-    talk.voice(3)
-    talk.silence(7)
-    talk.tell(RespondRequested(1))
-    talk.voice(3)  # the user goes on
-    assert talk.tell(Cleared()) == [Forget(), Drop(1)]
-
-
-# --- out of band -----------------------------------------------------------------------------
-def test_an_out_of_band_request_waits_for_its_turn() -> None:
-    talk = Talk()
-    assert talk.tell(RespondRequested(1, aside=True)) == [Respond(1)]
-    assert talk.tell(RespondRequested(2, aside=True)) == []
-    assert talk.tell(RespondRequested(3, aside=True)) == []
-    assert talk.tell(AnswerEnded()) == [Respond(2)]
-    assert talk.tell(AnswerEnded()) == [Respond(3)]
-    # What belongs to the conversation does not wait for it, and goes first.
-    assert talk.tell(RespondRequested(4)) == [Interrupt(), Respond(4)]
-    talk.tell(Called())
-    talk.tell(RespondRequested(5, aside=True))
-    talk.tell(RespondRequested(6))
-    assert talk.tell(AnswerEnded()) == [Respond(6)]
-    assert talk.tell(AnswerEnded()) == [Respond(5)]
-
-
-def test_an_out_of_band_request_waits_until_nobody_speaks() -> None:
-    for reply in (FinalText(1, "hi", "en"), FinalText(1, "", ""), FinalFailed(1)):
-        talk = Talk(auto_respond=False)
-        talk.voice(3)
-        assert talk.tell(RespondRequested(1, aside=True)) == []
-        talk.silence(7)
-        assert talk.tell(reply)[-1] == Respond(1)
-    talk = Talk()
-    talk.voice(3)
-    talk.tell(RespondRequested(1, aside=True))
-    assert talk.tell(Cleared()) == [Forget(), Respond(1)]
-    # With manual turns a turn is open all the time.
-    talk = Talk(server_turns=False)
-    talk.silence(3)
-    assert talk.tell(RespondRequested(1, aside=True)) == [Respond(1)]
-
-
-# --- idle ------------------------------------------------------------------------------------
-def test_a_long_silence_after_an_answer_is_answered_once() -> None:
-    talk = Talk(idle_ms=320.0)
-    assert talk.silence(30) == []  # nothing was answered yet
-    talk.tell(RespondRequested(1))
-    assert talk.silence(30) == []  # it plays
-    talk.tell(AnswerEnded())
-    ended = talk.at
-    assert talk.silence(9) == []
-    assert talk.silence(1) == [Idle(ended, talk.at), Respond(None)]
-    assert talk.silence(30) == []
-    talk.tell(AnswerEnded())
-    assert talk.silence(60) == []
-    # The user comes back, and what was said counts as said.
-    talk.voice(3)
-    talk.silence(7)
-    talk.tell(FinalText(1, "hi", "en"))
-    talk.tell(AnswerEnded())
-    assert len(talk.silence(60)) == 2
-
-
-def test_a_turn_begins_the_silence_anew() -> None:
-    talk = Talk(idle_ms=320.0, auto_respond=False)
-    talk.tell(RespondRequested(1))
-    talk.tell(CancelRequested())
-    talk.silence(8)
-    talk.voice(3)
-    talk.silence(7)
-    assert talk.silence(30) == []  # its text is awaited
-    talk.tell(FinalText(1, "", ""))
-    began = talk.at
-    assert talk.silence(9) == []
-    assert talk.silence(1) == [Idle(began, talk.at), Respond(None)]
-
-
-def test_only_server_turns_can_be_idle() -> None:
-    talk = Talk(idle_ms=320.0, server_turns=False)
-    talk.tell(RespondRequested(1))
-    talk.tell(AnswerEnded())
-    assert talk.silence(60) == [OpenTurn(0.0 + WINDOW_MS)]
-
-
-_EVENTS: st.SearchStrategy[Event] = st.one_of(
-    st.builds(lambda p: Window(0.0, p), st.sampled_from([0.0, 1.0])),
-    st.builds(lambda p: Window(0.0, p), st.sampled_from([0.0, 1.0])),
-    st.builds(Starved, st.floats(1, 2000)),
-    st.builds(FinalText, st.integers(0, 6), st.sampled_from(["", "好"]), st.just("zh")),
-    st.builds(FinalFailed, st.integers(0, 6)),
-    st.just(AnswerEnded()),
-    st.just(Called()),
-    st.just(ManualCommit()),
-    st.just(Cleared()),
-    st.builds(RespondRequested, st.just(0), st.booleans()),
-    st.just(CancelRequested()),
+        self.asked = 0
+
+    @initialize(settings=SETTINGS)
+    def begin(self, settings: TurnSettings) -> None:
+        self.ledger = Ledger(settings)
+
+    def tell(self, event: Event) -> None:
+        self.ledger.tell(event)
+
+    def window(self, probability: float, level_db: float = QUIET_DB) -> None:
+        self.at += WINDOW_MS
+        self.tell(Window(self.at, probability, level_db))
+
+    # --- the microphone
+    @rule(windows=st.integers(1, 30), level_db=LEVELS)
+    def voice(self, windows: int, level_db: float) -> None:
+        for _ in range(windows):
+            self.window(1.0, level_db)
+
+    @rule(windows=st.integers(1, 40))
+    def silence(self, windows: int) -> None:
+        for _ in range(windows):
+            self.window(0.0)
+
+    @rule(for_ms=st.floats(1, 3000))
+    def starve(self, for_ms: float) -> None:
+        self.tell(Starved(for_ms))
+
+    @rule(on=st.booleans())
+    def mute(self, on: bool) -> None:
+        self.tell(Muted(on))
+
+    # --- the recogniser
+    @rule(text=TEXTS, audible=AUDIBLE)
+    def reply(self, text: str, audible: str) -> None:
+        self.tell(FinalText(self.ledger.requests, text, "zh", audible))
+
+    @rule()
+    def fail(self) -> None:
+        self.tell(FinalFailed(self.ledger.requests))
+
+    @rule(request=st.integers(-1, 20), text=TEXTS)
+    def reply_to_anything(self, request: int, text: str) -> None:
+        self.tell(FinalText(request, text, "zh"))
+        self.tell(FinalFailed(request + 1))
+
+    @rule(text=TEXTS, audible=AUDIBLE)
+    def partial(self, text: str, audible: str) -> None:
+        self.tell(PartialText(text, audible))
+
+    @rule(late=st.integers(0, 1), probability=st.sampled_from([0.0, 0.5, 1.0]))
+    def opine(self, late: int, probability: float) -> None:
+        self.tell(TurnProbability(self.ledger.requests - late, probability))
+
+    # --- the answer
+    @rule(late=st.integers(0, 1), for_good=st.booleans())
+    def withdraw(self, late: int, for_good: bool) -> None:
+        self.tell(Withdrawn(self.ledger.speculations - late, for_good))
+
+    @rule(event=st.sampled_from([ContextChanged(), PlaybackStarted(), AnswerEnded(), Called()]))
+    def happen(self, event: Event) -> None:
+        self.tell(event)
+
+    # --- the client
+    @rule(event=st.sampled_from([ManualCommit(), Cleared(), CancelRequested()]))
+    def demand(self, event: Event) -> None:
+        self.tell(event)
+
+    @rule(aside=st.booleans())
+    def respond(self, aside: bool) -> None:
+        if not self.ledger.closed:
+            self.asked += 1
+            self.tell(RespondRequested(self.asked, aside))
+
+    @rule(text=TEXTS)
+    def text_turn(self, text: str) -> None:
+        self.tell(TextTurn(text, "zh"))
+
+    @rule(settings=SETTINGS)
+    def configure(self, settings: TurnSettings) -> None:
+        self.ledger.state = replace(self.ledger.state, settings=settings)
+
+    @precondition(lambda self: self.asked > 5)
+    @rule()
+    def close(self) -> None:
+        self.tell(Closed())
+
+    # --- the end
+    def teardown(self) -> None:
+        if hasattr(self, "ledger") and not self.ledger.closed:
+            self.settle()
+
+    def settle(self) -> None:
+        ledger = self.ledger
+        ledger.state = replace(ledger.state, settings=TurnSettings())
+        for _ in range(60 + 2 * len(ledger.waiting)):
+            self.window(0.0)
+            if ledger.pending is not None:
+                self.tell(FinalText(ledger.pending, "你好。", "zh"))
+            if ledger.answering and not ledger.paused:
+                self.tell(AnswerEnded())
+        assert ledger.state.phase is Phase.IDLE
+        assert not ledger.answering
+        assert not ledger.waiting
+        # And the next sentence is heard, and answered.
+        self.tell(Muted(False))
+        for probability in [1.0] * 3 + [0.0] * 4:
+            self.window(probability, VOICE_DB)
+        self.tell(FinalText(ledger.requests, "你好。", "zh"))
+        done = [action for _ in range(3) for action in self._last(0.0)]
+        assert any(isinstance(action, Commit) and action.answer for action in done)
+
+    def _last(self, probability: float) -> tuple[object, ...]:
+        self.at += WINDOW_MS
+        return self.ledger.tell(Window(self.at, probability, QUIET_DB))
+
+
+AnyOrder.TestCase.settings = hypothesis_settings(
+    max_examples=150, stateful_step_count=40, deadline=None
 )
+TestAnyOrder = AnyOrder.TestCase
 
 
-@given(st.lists(_EVENTS, max_size=120), st.booleans(), st.booleans(), st.booleans())
-def test_any_order_of_events(
-    events: list[Event], server: bool, auto: bool, interruptible: bool
-) -> None:
-    state = TurnState(
-        settings=TurnSettings(
-            server_turns=server, auto_respond=auto, interruptible=interruptible, idle_ms=640.0
-        )
-    )
-    at, opened, answering, request = 0.0, False, False, 0
-    asked, waiting = 0, set[int]()
-    for event in events:
-        if isinstance(event, Window):
-            at += WINDOW_MS
-            event = Window(at, event.probability)
-        if isinstance(event, AnswerEnded):
-            answering = False
-        if isinstance(event, RespondRequested):
-            asked += 1
-            waiting.add(asked)
-            event = RespondRequested(asked, event.aside)
-        state, actions = step(state, event)
-        for action in actions:
-            match action:
-                case OpenTurn():
-                    assert not opened
-                    opened = True
-                case EndTurn() | Withdraw():
-                    assert opened
-                case Finalise(number):
-                    assert number == request + 1
-                    request = number
-                case Commit(_, _, answer):
-                    assert opened
-                    assert isinstance(event, FinalText)
-                    assert event.request == request
-                    assert not (answer and answering)
-                    opened, answering = False, answering or answer
-                case Discard() | Forget():
-                    assert opened
-                    opened = False
-                case Interrupt():
-                    assert answering
-                    answering = False
-                case Respond() | Apologise():
-                    assert not answering
-                    answering = True
-                case Idle(since_ms, at_ms):
-                    assert server
-                    assert not opened
-                    assert at_ms - since_ms >= 640
-                case Drop():
-                    pass
-            ask = getattr(action, "ask", None)
-            if ask is not None:
-                waiting.remove(ask)
-        assert state.answering == answering
-        assert (state.phase is not Phase.IDLE) == opened
-        assert waiting == {*state.aside, *([state.asked] if state.asked else [])}
-        # Nothing waits that could begin.
-        assert answering or opened or not waiting
-    # Whatever happened, the next sentence is heard and committed, and nothing waits for ever.
-    state = step(state, CancelRequested())[0]
-    assert state.asked is None
-    assert state.aside == ()
-    state = step(state, FinalFailed(state.request))[0]
-    state = step(state, AnswerEnded())[0]
-    if not server:
-        return
-    done: list[Action] = []
-    for probability in [1.0] * 3 + [0.0] * 7:
-        at += WINDOW_MS
-        state, actions = step(state, Window(at, probability))
-        done += actions
-    assert isinstance(done[-1], Finalise)
-    assert isinstance(step(state, FinalText(state.request, "好", "zh"))[1][0], Commit)
+@pytest.mark.parametrize(
+    "event",
+    [
+        Window(32.0, 1.0, VOICE_DB),
+        Starved(5000.0),
+        FinalText(1, "你好。", "zh"),
+        AnswerEnded(),
+        ManualCommit(),
+        RespondRequested(1),
+        TextTurn("你好", "zh"),
+        Closed(),
+    ],
+)
+def test_nothing_follows_the_end(event: Event) -> None:
+    ledger = Ledger(TurnSettings())
+    for number in range(1, 8):
+        ledger.tell(Window(number * WINDOW_MS, 1.0 if number < 4 else 0.0, VOICE_DB))
+    assert ledger.pending == 1
+    assert ledger.tell(Closed()) == ()
+    assert ledger.tell(event) == ()

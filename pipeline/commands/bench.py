@@ -1,0 +1,358 @@
+"""`run.py bench`: the latency lab."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from pipeline.commands.failures import failures_as_json
+from pipeline.commands.options import (
+    AsrName,
+    ConfigFile,
+    LlmName,
+    Sets,
+    TtsName,
+    configured,
+    overrides,
+)
+from pipeline.commands.plain_help import PlainCommand, PlainGroup
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from pipeline.bench.v2v import OnProgress
+
+app = typer.Typer(
+    cls=PlainGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    help="Measure latency, barge-in and sessions: a daemon of its own, a client in real time.",
+)
+
+#: `--engines` of this name are those of the configuration
+_REAL = "none"
+
+BenchEngines = Annotated[
+    str,
+    typer.Option(
+        "--engines",
+        metavar="scripted:SPEC|none",
+        help="Fake engines with set delays; none: those of the configuration, real ones.",
+        rich_help_panel="Configuration",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+ReportFolder = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="DIR", help="Write a page with plots into this folder."),
+]
+Peer = Annotated[
+    Literal["pipecat"] | None,
+    typer.Option("--peer", metavar="pipecat", help="Measure the stock pipecat pipeline beside it."),
+]
+LogFile = Annotated[
+    Path | None, typer.Option("--log", metavar="FILE", help="Log of the daemon that is measured.")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="A tenth of it, to see that it works.")]
+FrameMs = Annotated[
+    int, typer.Option("--frame-ms", min=10, max=100, help="Length of audio frames, milliseconds.")
+]
+
+
+@app.command(
+    cls=PlainCommand, epilog="Example: run.py bench v2v --peer pipecat --report bench-report"
+)
+def v2v(
+    engines: BenchEngines = "scripted:asr=60,llm=150@50,tts=150",
+    turns: Annotated[
+        int | None, typer.Option("--turns", min=1, help="Say only the first so many utterances.")
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option("--repeat", min=1, help="Say everything so many times.")
+    ] = 1,
+    speculation: Annotated[
+        bool,
+        typer.Option(
+            "--speculation/--no-speculation", help="Make answers before the turn is over, or not."
+        ),
+    ] = True,
+    peer: Peer = None,
+    speech: Annotated[
+        Path | None,
+        typer.Option(
+            "--speech",
+            metavar="DIR",
+            help="Say these recordings; NAME.json beside NAME.wav may tell its true end, end_s.",
+        ),
+    ] = None,
+    snr: Annotated[
+        float | None,
+        typer.Option("--snr", metavar="DB", help="Put noise under the speech, so far below it."),
+    ] = None,
+    asr_errors: Annotated[
+        float,
+        typer.Option(
+            "--asr-errors",
+            min=0,
+            max=1,
+            metavar="SHARE",
+            help="Let the recogniser get this share of the characters wrong.",
+        ),
+    ] = 0.0,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Measure a grid of floors and ceilings too.")
+    ] = False,
+    timeout_s: Annotated[
+        float,
+        typer.Option("--timeout-s", min=1, help="An answer that is not heard by then was missed."),
+    ] = 10.0,
+    frame_ms: FrameMs = 20,
+    as_json: Json = False,
+    report: ReportFolder = None,
+    log: LogFile = None,
+    config: ConfigFile = None,
+    sets: Sets = None,
+    asr: AsrName = None,
+    llm: LlmName = None,
+    tts: TtsName = None,
+) -> None:
+    """Voice to voice: how long until the answer is heard, beside how often the user is cut off.
+
+    Says the same speech, Mandarin and English, with and without pauses inside, to the daemon and to
+    its peer. docs/benchmarks.md has the definitions.
+    """
+    with _ready(as_json):
+        from pipeline.bench.clips import clips_of, room
+        from pipeline.bench.contest import Rules
+        from pipeline.bench.v2v import V2vPlan, run_v2v
+        from services.scripted.spec import parse_spec
+
+        chosen = None if engines == _REAL else engines
+        errors = [f"scripted.asr_errors={asr_errors}"] if asr_errors else []
+        given = [*(sets or ()), *errors]
+        settings = configured(config, given, asr=asr, llm=llm, tts=tts, engines=chosen)
+        options = _options(config, overrides(given, asr=asr, llm=llm, tts=tts, engines=chosen))
+        with _progress(as_json) as tell:
+            tell(0.0, "making the speech")
+            plan = V2vPlan(
+                options=options,
+                spec=parse_spec(chosen) if chosen else None,
+                clips=tuple(clips_of(settings, turns=turns, folder=speech, snr_db=snr)),
+                repeat=repeat,
+                rules=Rules(frame_ms=frame_ms, timeout_s=timeout_s, room=room(snr)),
+                speculation=speculation,
+                peer=peer is not None,
+                sweep=sweep,
+                log=log,
+            )
+            result = run_v2v(plan, on_progress=tell)
+        from pipeline.bench.v2v_report import write_report
+        from pipeline.bench.v2v_text import v2v_table
+
+        page = write_report(result, report, _facts()) if report is not None else None
+        _show(result.to_json(), v2v_table(result), page, as_json=as_json)
+
+
+@app.command(cls=PlainCommand, epilog="Example: run.py bench bargein --quick")
+def bargein(
+    engines: BenchEngines = "scripted:asr=60,llm=150@50,tts=150",
+    sounds: Annotated[
+        int,
+        typer.Option(
+            "--sounds",
+            min=1,
+            help="So many backchannels, so many coughs and knocks, so many interruptions.",
+        ),
+    ] = 200,
+    clients: Annotated[int, typer.Option("--clients", min=1, help="Conversations at a time.")] = 12,
+    quick: Quick = False,
+    as_json: Json = False,
+    report: ReportFolder = None,
+    log: LogFile = None,
+    config: ConfigFile = None,
+    sets: Sets = None,
+) -> None:
+    """Barge-in: how soon an answer stops, and that coughs and words of agreement do not end it.
+
+    Clients that honour a pause and clients that do not speak, agree, cough and knock while answers
+    play. docs/benchmarks.md has the definitions.
+    """
+    with _ready(as_json):
+        from pipeline.bench.bargein import run_bargein
+        from pipeline.bench.bargein_report import bargein_table, write_report
+        from services.scripted.spec import parse_spec
+
+        settings = configured(config, sets, engines=engines)
+        with _progress(as_json) as tell:
+            result = run_bargein(
+                settings,
+                options=_options(config, overrides(sets, engines=engines)),
+                spec=parse_spec(engines),
+                sounds=sounds,
+                clients=clients,
+                quick=quick,
+                log=log,
+                on_progress=tell,
+            )
+        page = write_report(result, report, _facts()) if report is not None else None
+        _show(result.to_json(), bargein_table(result), page, as_json=as_json)
+
+
+@app.command(cls=PlainCommand, epilog="Example: run.py bench sessions --counts 20,40,60")
+def sessions(
+    engines: BenchEngines = "scripted:instant",
+    counts: Annotated[
+        str | None,
+        typer.Option(
+            "--counts", metavar="N,N,...", help="Conversations at a time; otherwise searched for."
+        ),
+    ] = None,
+    core: Annotated[
+        int | None,
+        typer.Option("--core", min=0, help="What the server runs on; the last one, unless set."),
+    ] = None,
+    memory: Annotated[
+        bool, typer.Option("--memory/--no-memory", help="Measure what conversations hold, or not.")
+    ] = True,
+    peer: Peer = None,
+    quick: Quick = False,
+    frame_ms: FrameMs = 60,
+    as_json: Json = False,
+    report: ReportFolder = None,
+    log: LogFile = None,
+    config: ConfigFile = None,
+    sets: Sets = None,
+) -> None:
+    """Sessions: how many conversations one core holds in real time, and what each costs.
+
+    Each speaks for 3 s and hears an answer of 4 s in every 9 s; the clients run on the other cores.
+    docs/benchmarks.md has the definitions.
+    """
+    with _ready(as_json):
+        from pipeline.bench.sessions import run_sessions
+        from pipeline.bench.sessions_report import sessions_table, write_report
+
+        settings = configured(config, sets, engines=engines)
+        with _progress(as_json) as tell:
+            result = run_sessions(
+                settings,
+                options=_options(config, overrides(sets, engines=engines)),
+                frame_ms=frame_ms,
+                counts=_numbers(counts),
+                core=core,
+                peer=peer is not None,
+                memory=memory,
+                quick=quick,
+                log=log,
+                on_progress=tell,
+            )
+        page = write_report(result, report, _facts()) if report is not None else None
+        _show(result.to_json(), sessions_table(result), page, as_json=as_json)
+
+
+@app.command(hidden=True, cls=PlainCommand)
+def peer(
+    config: ConfigFile = None,
+    sets: Sets = None,
+    asr: AsrName = None,
+    llm: LlmName = None,
+    tts: TtsName = None,
+    engines: Annotated[str | None, typer.Option("--engines")] = None,
+) -> None:
+    """Run the stock pipecat pipeline over our engines, as the benches do."""
+    from pipeline.bench.peer import run
+
+    run(configured(config, sets, asr=asr, llm=llm, tts=tts, engines=engines))
+
+
+# --- what they share --------------------------------------------------------------------------
+@contextmanager
+def _ready(as_json: bool) -> Iterator[None]:
+    """Logs warnings only, and lets a failure be read by who reads the result."""
+    from pipeline.commands.logs import log_warnings_only
+
+    log_warnings_only()
+    with failures_as_json(as_json):
+        yield
+
+
+def _options(config: Path | None, keys: list[str]) -> tuple[str, ...]:
+    """The configuration as options of `serve`."""
+    options = ["--config", str(config)] if config else []
+    for each in keys:
+        options += ["--set", each]
+    return tuple(options)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[OnProgress]:
+    """A bar on a terminal; elsewhere a line for every tenth part; nothing if it is not wanted."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        yield _Lines(console)
+        return
+    columns = (
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda share, words: bar.update(task, completed=share, description=words)
+
+
+class _Lines:
+    """Progress where there is no terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._next = 0.0
+
+    def __call__(self, share: float, words: str) -> None:
+        if share >= self._next or share == 0:
+            self._next = (int(share * 10) + 1) / 10
+            self._console.print(f"{share:4.0%}  {words}", markup=False)
+
+
+def _numbers(text: str | None) -> list[int] | None:
+    """Reads 20,40,60."""
+    if text is None:
+        return None
+    try:
+        numbers = [int(each) for each in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise typer.BadParameter(f"{text!r} is no list of numbers such as 20,40,60")
+    return numbers
+
+
+def _facts() -> dict[str, str]:
+    from pipeline.bench.facts import facts
+
+    return facts()
+
+
+def _show(
+    found: dict[str, Any], parts: Iterable[RenderableType], page: Path | None, *, as_json: bool
+) -> None:
+    """Prints a result, as one object or for people."""
+    if as_json:
+        typer.echo(json.dumps({**_facts(), **found}, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for part in parts:
+        console.print(part)
+    if page is not None:
+        console.print(f"the page: {page}", style="dim", markup=False)
