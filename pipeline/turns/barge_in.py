@@ -23,10 +23,11 @@ from pipeline.turns.endpointing import (
 from pipeline.turns.judgement import judge, may_become_backchannel
 from pipeline.turns.loudness import (
     begun,
-    is_unheard,
+    has_none,
+    heard,
     lasted,
+    not_heard,
     perhaps_echo,
-    played,
     stands_out,
     was_echo,
     was_voice,
@@ -47,8 +48,10 @@ def told_from_echo(state: TurnState, *, voiced: bool) -> tuple[TurnState, bool]:
     known = state.loudness
     if voiced and stands_out(known, state.level_db):
         return state, True
-    if state.answer is not None:
-        known = played(known, state.level_db if voiced else None, for_ms=WINDOW_MS)
+    if state.answer is not None and voiced:
+        known = heard(known, state.level_db, for_ms=WINDOW_MS)
+    elif state.answer is not None:
+        known = not_heard(known, for_ms=WINDOW_MS, lead_ms=state.settings.lead_ms)
     return replace(state, loudness=known), False
 
 
@@ -67,11 +70,13 @@ def voiced(state: TurnState) -> Step:
     state = replace(state, echo=_may_be_echo(state), loudness=loudness)
     if not _is_likely_echo(state):  # which would prove nothing by its length
         state = replace(state, voiced_ms=state.voiced_ms + WINDOW_MS)
+    elif not is_paused(state) and not is_onset(state):
+        return state, ()  # nor would a click: the verdict on what was heard before is awaited
     state, actions = goes_on(state)
     if state.voiced_ms >= state.settings.barge_in_ms:
         state, more = take_over(state)
-    elif is_onset(state):
-        state, more = pause(state)  # it had gone on, or it is another one
+    elif is_onset(state) and not is_paused(state):  # it had gone on, or it is another one
+        state, more = pause(replace(state, loudness=begun(state.loudness, state.level_db)))
     else:
         more = ()
     return state, (*actions, *more)
@@ -133,7 +138,7 @@ def accept(state: TurnState) -> Step:
 def _consider(state: TurnState) -> Step:
     """Listens to a candidate."""
     known, echo = state.loudness, _may_be_echo(state)
-    sudden = is_unheard(known, lead_ms=state.settings.lead_ms)
+    sudden = has_none(known, lead_ms=state.settings.lead_ms)
     known = begun(known, state.level_db)
     state = replace(state, phase=Phase.CANDIDATE, echo=echo, sudden=sudden, loudness=known)
     state, actions = listen(state)

@@ -4,7 +4,7 @@ One JSON object a line. `at` is the clock of received audio in milliseconds, `ki
 of `events`, or the settings, which come first and whenever they change; the rest are its fields.
 
     {"at": 0.0, "kind": "TurnSettings", "threshold": 0.5, "onset_windows": 3, ...}
-    {"at": 32.0, "kind": "Window", "probability": 0.01}
+    {"at": 32.0, "kind": "Window", "probability": 0.01, "level_db": -62.5}
     {"at": 1376.0, "kind": "FinalText", "request": 1, "text": "\u4f60\u597d", "language": "zh", ...}
 """
 # pyright: strict

@@ -180,7 +180,7 @@ def test_the_assistant_does_not_answer_itself(told: Told):
 
 
 def test_the_daemon_learns_what_the_echo_is_like(told: Told):
-    halts = sum(told.metrics[f"dismissed_total{{{reason}}}"] for reason in ("echo", "noise"))
+    halts = sum(n for name, n in told.metrics.items() if name.startswith("dismissed_total{"))
     # it heard it, and an answer that halts at every syllable cannot be listened to
     assert 0 < halts <= len(QUESTIONS)
 

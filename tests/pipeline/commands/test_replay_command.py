@@ -70,7 +70,7 @@ def test_programs_get_a_line_a_decision(run: Run, log: Path) -> None:
     decisions = [json.loads(line) for line in out.splitlines()]
     assert decisions[0] == {
         "at": 192.0,
-        "event": {"kind": "Window", "probability": 1.0},
+        "event": {"kind": "Window", "probability": 1.0, "level_db": -20.0},
         "actions": [{"kind": "Listen", "at_ms": 96.0}, {"kind": "OpenTurn", "at_ms": 96.0}],
         "phase": "speaking",
     }

@@ -147,10 +147,11 @@ def test_a_long_voice_takes_over_without_a_verdict() -> None:
     assert talk.voice(5) == [OpenTurn(0.0), Interrupt()]
 
 
-def test_a_client_that_echoes_needs_a_longer_one() -> None:
+def test_what_may_be_an_echo_does_not_count_for_it() -> None:
     talk = answering(echo=True, lead_ms=200.0)
-    talk.voice(31)
-    assert talk.voice(1) == [OpenTurn(0.0), Interrupt()]  # 1024 ms
+    talk.voice(3 + 21)  # the pause, and 700 ms
+    talk.voice(24)
+    assert talk.voice(1) == [OpenTurn(0.0), Interrupt()]
 
 
 def test_a_failed_recogniser_leaves_the_answer() -> None:
@@ -233,8 +234,8 @@ def test_a_client_that_cancels_its_echo_has_none() -> None:
 
 
 def test_an_echo_ends_when_the_client_has_played_what_it_had() -> None:
-    # The pause is after 96 ms; the last voice that may be an echo ends 400 ms later.
-    for windows, actions in ((15, [Resume(), Dismiss(Reason.ECHO, HEARD)]), (16, None)):
+    # The pause is after 96 ms; the last voice that may be an echo ends 700 ms later.
+    for windows, actions in ((24, [Resume(), Dismiss(Reason.ECHO, HEARD)]), (25, None)):
         done = verdict_of(candidate(windows, echo=True, lead_ms=200.0))
         assert done == actions if actions else OpenTurn(0.0) in done
 
@@ -242,8 +243,9 @@ def test_an_echo_ends_when_the_client_has_played_what_it_had() -> None:
 def test_an_answer_that_was_resumed_may_echo_again() -> None:
     talk = candidate(5, echo=True)
     talk.silence(20)
-    talk.voice(2)
-    assert verdict_of(talk) == [Dismiss(Reason.ECHO, HEARD)]
+    assert talk.voice(2, level_db=0.0) == []  # no reason to ask anew
+    assert talk.voice(1, level_db=0.0) == [Withdraw(), Pause()]
+    assert verdict_of(talk) == [Resume(), Dismiss(Reason.ECHO, HEARD)]
 
 
 def test_nothing_echoes_before_it_is_heard() -> None:
@@ -273,7 +275,7 @@ def test_speech_in_the_tail_of_an_echo_takes_over() -> None:
         done = talk.voice(windows)
         if windows == 5:
             talk.asks()
-            done += talk.hears("明天呢？", audible=AUDIBLE)
+            done += talk.hears("明天天气呢？", audible=AUDIBLE)
         assert done[:2] == [Listen(0.0), OpenTurn(0.0)]
         assert Interrupt() not in done
 
@@ -290,7 +292,7 @@ def test_an_answer_that_ended_is_not_resumed() -> None:
     talk = candidate()
     assert talk.tell(AnswerEnded()) == []
     assert talk.silence(20) == [Finalise(1)]
-    assert talk.hears("嗯") == [Dismiss(Reason.BACKCHANNEL, "嗯")]
+    assert talk.hears("") == [Dismiss(Reason.NOISE)]
 
 
 def test_a_candidate_whose_answer_ended_may_be_a_turn() -> None:
@@ -313,12 +315,23 @@ def test_a_request_acts_on_the_answer_and_leaves_the_candidate() -> None:
     talk = candidate()
     assert talk.tell(CancelRequested()) == [Interrupt()]
     talk.asks()
-    assert talk.hears("嗯") == [Dismiss(Reason.BACKCHANNEL, "嗯")]
+    assert talk.hears("") == [Dismiss(Reason.NOISE)]
+
+
+def test_agreement_after_the_end_of_an_answer_is_the_reply() -> None:
+    for echo, actions in (
+        (False, [OpenTurn(0.0), Speculate(1, "好的", "zh")]),
+        (True, [Dismiss(Reason.BACKCHANNEL, "好的")]),  # what is likely an echo replies to nothing
+    ):
+        talk = candidate(echo=echo)
+        talk.tell(AnswerEnded())
+        talk.asks()
+        assert talk.hears("好的") == actions
 
 
 def test_what_waits_for_the_end_of_the_answer_waits_for_the_verdict() -> None:
     for text, actions in (
-        ("嗯", [Dismiss(Reason.BACKCHANNEL, "嗯"), Respond(2)]),
+        ("", [Dismiss(Reason.NOISE), Respond(2)]),
         (SPEECH, [OpenTurn(0.0)]),
     ):
         talk = candidate(10)

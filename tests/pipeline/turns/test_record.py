@@ -5,7 +5,7 @@ error that names it.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -30,10 +30,16 @@ from pipeline.turns.settings import WINDOW_MS, TurnSettings
 from pipeline.turns.state import TurnState
 
 SETTINGS = TurnSettings()
+#: no length of time is without a value, which would equal nothing
+_NUMBERS = st.floats(allow_nan=False)
 _TOLD: st.SearchStrategy[Event | TurnSettings] = st.one_of(
     st.builds(Window, st.just(0.0), st.floats(0, 1), st.floats(-120, 0)),
     st.builds(Window, st.just(0.0), st.sampled_from([0.0, 1.0]), st.just(-20.0)),
-    *(st.from_type(kind) for kind in Event.__args__ if kind is not Window),
+    *(
+        st.builds(kind, **{each.name: _NUMBERS for each in fields(kind) if each.type == "float"})
+        for kind in Event.__args__
+        if kind is not Window
+    ),
     st.builds(TurnSettings, idle_ms=st.none() | st.integers(100, 500).map(float)),
 )
 
