@@ -138,7 +138,7 @@ def own_daemon(
     for each in (f"server.port={port}", "server.host=127.0.0.1", 'server.tls="off"'):
         command += ["--set", each]
     with (
-        _sigterm_unwinds() as unwinding,
+        _signals_unwind() as unwinding,
         _opened(log) as file,
         subprocess.Popen(
             command,
@@ -217,15 +217,15 @@ def _check(deadline: float, timeout_s: float) -> None:
 class _Unwinding:
     """Lets SIGTERM end this process by way of its `finally` clauses, as Ctrl-C does.
 
-    Until its child is in their care it waits: the child would be nobody's.
+    Until a child is in their care both wait: the child would be nobody's.
     """
 
     def __init__(self) -> None:
         self._waits = True
-        self._status: int | None = None
+        self._ends: BaseException | None = None
 
     def __call__(self, number: int, _: FrameType | None) -> None:
-        self._status = 128 + number
+        self._ends = KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
         self._unwind()
 
     def begin(self) -> None:
@@ -234,21 +234,25 @@ class _Unwinding:
         self._unwind()
 
     def _unwind(self) -> None:
-        if self._status is not None and not self._waits:
-            sys.exit(self._status)
+        if self._ends is not None and not self._waits:
+            raise self._ends
 
 
 @contextmanager
-def _sigterm_unwinds() -> Iterator[_Unwinding]:
+def _signals_unwind() -> Iterator[_Unwinding]:
     unwinding = _Unwinding()
     if threading.current_thread() is not threading.main_thread():
         yield unwinding  # signals are the main thread's
         return
-    before = signal.signal(signal.SIGTERM, unwinding)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # a shell's background job stays deaf
+            signal.signal(number, unwinding)
     try:
         yield unwinding
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

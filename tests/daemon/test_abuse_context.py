@@ -86,7 +86,7 @@ async def test_what_was_said_survives_the_abuse_of_an_answer():
                 audio = {"input": {"format": form}, "output": {"format": form, "voice": "two"}}
                 await client.send("session.update", session={"type": "realtime", "audio": audio})
             # long enough to interrupt whatever it says
-            await client.send("input_audio_buffer.append", audio=sound(1.4))
+            await client.send("input_audio_buffer.append", audio=sound(2.4))
             assert (await client.done())["status"] == "cancelled"
             [heard] = client.of("conversation.item.truncated")
             await client.speak()

@@ -78,14 +78,14 @@ async def playing(client: Client, scene: Scene) -> None:
 
 async def barging_in(client: Client, scene: Scene) -> None:
     await playing(client, scene)
-    await client.append(voice(1.4))  # long enough to interrupt whatever it says
+    await client.append(voice(2.4))  # long enough to interrupt whatever it says
     await client.wait(STARTED, 2)
 
 
 async def barged_in(client: Client, scene: Scene) -> None:
     scene.asr.hang_turns = frozenset({2})
     await playing(client, scene)
-    await client.speak(1.4)
+    await client.speak(2.4)
     await client.done()
 
 
