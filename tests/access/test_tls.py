@@ -42,7 +42,7 @@ NOW = datetime.now(UTC)
 
 @pytest.fixture(scope="module")
 def bundle() -> Bundle:
-    return make_bundle(NAMES)
+    return make_bundle(NAMES, now=NOW)
 
 
 def handshake(tls: Tls, authority: Path | None, host: str, *, strict: bool = False) -> None:
