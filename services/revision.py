@@ -1,8 +1,9 @@
 """The revision board: which answer of a conversation is live, and whether it may be heard.
 
 Every answer, speculated or committed, has a revision number. One board per conversation says which
-is live and whether it is open. Only the turn driver writes it, in the same step as its decision;
-frames merely wake people up. Everything that carries text or audio of an answer carries its
+is live and whether it is open. It is written where answers begin and end, in the same step as the
+decision (a kept speculation opens as soon as the client was told of it); frames merely wake people
+up. Everything that carries text or audio of an answer carries its
 revision, and asks here before it goes on, so there is nothing an order of events can overtake, and
 no "aborted" flag anywhere.
 """

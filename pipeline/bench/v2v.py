@@ -32,7 +32,7 @@ OWN = "duplexd"
 PEERS = ("default", "timeout")
 #: floors and ceilings of a sweep, milliseconds
 FLOORS, CEILINGS = (100, 200, 300, 400), (600, 1200, 2000)
-#: silence from which on scripted engines are asked, as fast ones are in configs/gpu.yaml
+#: silence from which on scripted engines are asked: three windows, as suits fast ones
 _FINALISE_MS = 96
 #: conversations at a time in a sweep: waits are what it compares
 _SWEEP_CLIENTS = 4
