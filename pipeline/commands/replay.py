@@ -70,13 +70,13 @@ def replay(
     decisions = _decisions(log)
     if as_json:
         for decision in decisions:
-            if decision.actions:
-                typer.echo(json.dumps(_as_json(decision), ensure_ascii=False))
+            typer.echo(json.dumps(_as_json(decision), ensure_ascii=False))
     else:
         _show(decisions)
 
 
 def _decisions(log: Path) -> list[Decision]:
+    """Those that had something done."""
     try:
         with log.open(encoding="utf-8", errors="replace") as lines:
             entries = record.read(lines, name=str(log))
@@ -84,7 +84,7 @@ def _decisions(log: Path) -> list[Decision]:
         raise DuplexdError(str(error)) from error
     except OSError as error:
         raise DuplexdError(f"{log} cannot be read: {error.strerror}") from error
-    return list(record.replay(entries))
+    return [decision for decision in record.replay(entries) if decision.actions]
 
 
 def _as_json(decision: Decision) -> dict[str, object]:
@@ -100,11 +100,10 @@ def _show(decisions: list[Decision]) -> None:
     table = Table("s", "what happened", "what was decided", "then", box=None, pad_edge=False)
     table.columns[0].justify = "right"
     for decision in decisions:
-        if decision.actions:
-            at = f"{decision.entry.at_ms / 1000:.3f}"
-            lines = [Text(_words(each), _STYLES.get(type(each), "")) for each in decision.actions]
-            phase = decision.after.phase.value
-            table.add_row(at, _cause(decision), Text("\n").join(lines), phase)
+        at = f"{decision.entry.at_ms / 1000:.3f}"
+        lines = [Text(_words(each), _STYLES.get(type(each), "")) for each in decision.actions]
+        phase = decision.after.phase.value
+        table.add_row(at, _cause(decision), Text("\n").join(lines), phase)
     console = Console(highlight=False)
     console.print(table)
     console.print(_summary(decisions), soft_wrap=True)

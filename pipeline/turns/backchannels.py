@@ -9,15 +9,10 @@ from __future__ import annotations
 
 import re
 
+from pipeline.turns.expressions import expressions, is_hanzi
 from pipeline.turns.plain import plain
 
-
-def _expressions(rows: str) -> frozenset[str]:
-    """What a table lists, apart by bars, or by space if there is none."""
-    return frozenset(rows.split() if "|" not in rows else map(str.strip, rows.split("|")))
-
-
-_AGREEMENT = _expressions(
+_AGREEMENT = expressions(
     """
     嗯 恩 唔 呣 哦 噢 喔 啊 呀 哎 诶 欸 唉 呃 额 哼 嗯哼 哈 呵 嘻 嘿嘿 哇 哇塞 哇哦 是 是的 是啊
     是呀 是吧 是吗 是哦 对 对的 对啊 对呀 对吧 对哦 对头 好 好的 好啊 好呀 好吧 好嘞 好滴 好哒
@@ -28,7 +23,7 @@ _AGREEMENT = _expressions(
     就是说 就是的 不错 挺好 挺好的 很好 太好了 太棒了 真好 真棒 厉害 有趣 我同意 同意 继续 继续说
     继续讲 你继续 请继续 接着说 你接着说 你说 然后呢 后来呢
     """
-) | _expressions(
+) | expressions(
     """
     ok|okay|k|okey dokey|yes|yep|yup|ya|right|thats right|youre right|alright|all right|sure
     |sure thing|for sure|of course|really|oh really|is that so|is that right|exactly|absolutely
@@ -63,20 +58,24 @@ _SOUNDS = (
 )
 _LAUGHTER = re.compile(r"笑|laugh|chuckl|giggl")
 
-_COMMANDS = _expressions(
-    """
+_ORDERS = (
+    _AGREEMENT
+    | expressions(
+        """
     停 停下 停下来 停一下 停止 停停 打住 暂停 等 等等 等下 等一下 等一等 等会 等会儿 等一会 慢着
     且慢 稍等 闭嘴 住口 住嘴 安静 别说 别说了 别讲了 别念了 不说了 不要说了 不用说了 不要讲了
     不用讲了 好了 好啦 行了 行啦 够了 够啦 可以了 算了 得了 不对 不是 不是的 不 不不 不要 不用
     不用了 错了 你错了 换一个 换个 换一首 下一个 下一首 取消 退出 关闭 喂 吧
     """
-) | _expressions(
-    """
+    )
+    | expressions(
+        """
     stop|stop it|please stop|stop talking|wait|wait a minute|wait a second|wait a moment|no|nope
     |nah|no way|hold on|hang on|one moment|one second|just a second|just a moment|just a minute
     |shut up|be quiet|quiet|silence|enough|thats enough|cancel|pause|never mind|nevermind
     |forget it|thats wrong|wrong|next|next one|skip|skip it|not that|excuse me
     """
+    )
 )
 
 #: characters, or words, of the longest expression
@@ -110,7 +109,7 @@ def is_backchannel(text: str) -> bool:
 
 def is_command(text: str) -> bool:
     """Whether the words are nothing but orders to stop, wait or change, and agreement."""
-    return _consists_of(text, _AGREEMENT | _COMMANDS) and not is_backchannel(text)
+    return _consists_of(text, _ORDERS) and not is_backchannel(text)
 
 
 def may_become_backchannel(text: str) -> bool:
@@ -131,11 +130,7 @@ def _consists_of(text: str, known: frozenset[str]) -> bool:
 def _runs(text: str) -> list[list[str]]:
     """Stretches of one script: characters of Chinese, or words of another."""
     runs: list[str] = _RUN.findall(spoken(text))
-    return [list(run) if _is_hanzi(run[0]) else run.split() for run in runs]
-
-
-def _is_hanzi(character: str) -> bool:
-    return "\u3400" <= character <= "\u9fff"
+    return [list(run) if is_hanzi(run[0]) else run.split() for run in runs]
 
 
 def _is_row(run: list[str], known: frozenset[str]) -> bool:
@@ -170,4 +165,4 @@ def _ends(run: list[str], known: frozenset[str]) -> list[int]:
 
 
 def _expression(units: list[str]) -> str:
-    return ("" if units and _is_hanzi(units[0][0]) else " ").join(units)
+    return ("" if units and is_hanzi(units[0][0]) else " ").join(units)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from pipeline.turns.actions import Reason
 from pipeline.turns.answering import drop, interrupt, is_paused, pause, resume
+from pipeline.turns.backchannels import may_become_backchannel
 from pipeline.turns.endpointing import (
     dismiss,
     end_if_over,
@@ -20,7 +21,7 @@ from pipeline.turns.endpointing import (
     longer,
     open_turn,
 )
-from pipeline.turns.judgement import judge, may_become_backchannel
+from pipeline.turns.judgement import judge
 from pipeline.turns.loudness import (
     begun,
     has_none,

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pipeline.turns.digits import number_end
 from pipeline.turns.endings_en import english
 from pipeline.turns.endings_zh import mandarin
+from pipeline.turns.expressions import is_hanzi
 from pipeline.turns.levels import DOUBTFUL, FINISHED, GOING_ON, LIKELY, UNLIKELY
 
 #: marks at the end, as NFKC writes them, with what closes them
@@ -58,7 +59,7 @@ def _words(body: str) -> float:
     if level is not None:
         return level
     last = next(c for c in reversed(body) if c.isalnum())
-    if "\u3400" <= last <= "\u9fff":
+    if is_hanzi(last):
         return mandarin(re.sub(r"[^\w]|_", "", clause))
     words = re.sub(r"['’`]", "", clause)
     return english(" ".join(re.sub(r"[^a-z0-9]+", " ", words).split()) or "?")

@@ -16,7 +16,7 @@ _EN_DIGITS = {
         ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
     )
 } | {"oh": "0"}
-_EN_LARGE = re.compile(
+EN_LARGE = re.compile(
     "ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen"
     "|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|thousand|million|billion"
 )
@@ -89,7 +89,7 @@ def _number_start(clause: str) -> int | None:
 
 
 def _is_english_number(word: str) -> bool:
-    return word in _EN_DIGITS or _EN_LARGE.fullmatch(word) is not None
+    return word in _EN_DIGITS or EN_LARGE.fullmatch(word) is not None
 
 
 def _spelled(number: str) -> str | None:

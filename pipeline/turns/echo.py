@@ -12,15 +12,14 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from pipeline.turns.digits import EN_LARGE
 from pipeline.turns.plain import plain
 from pipeline.turns.readings import reading
 
 #: any number: whether it is written 320, 三百二十 or three hundred twenty tells nothing
 NUMBER = "#"
 _ENGLISH_NUMBER = re.compile(
-    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-    "|(?:thir|four|fif|six|seven|eigh|nine)teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty"
-    "|hundred|thousand|million|billion"
+    f"zero|one|two|three|four|five|six|seven|eight|nine|{EN_LARGE.pattern}"
 )
 _TOKEN = re.compile(
     r"(?P<number>-?\d[\d.:/,]*|[零〇一二两三四五六七八九十百千万亿幺][零〇一二两三四五六七八九十百千万亿幺点]*)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from pipeline.turns.expressions import by_expression, longest_ending
 from pipeline.turns.levels import DOUBTFUL, FINISHED, GOING_ON, LIKELY, UNLIKELY
 
 # Last words of a clause, without apostrophes. The longest row of words that fits decides; what is
@@ -125,12 +126,8 @@ _FILLERS = re.compile(
 )
 
 
-def _table(words: dict[float, str]) -> dict[str, float]:
-    return {word.strip(): level for level, rows in words.items() for word in rows.split("|")}
-
-
-BY_ENDING = _table(_ENDINGS)
-BY_CLAUSE = _table(_ALONE)
+BY_ENDING = by_expression(_ENDINGS)
+BY_CLAUSE = by_expression(_ALONE)
 _LONGEST = max(len(words.split()) for words in BY_ENDING)
 
 
@@ -145,22 +142,13 @@ def english(clause: str) -> float:
         return BY_CLAUSE[clause]
     fillers = _FILLERS.match(clause)
     core = clause[fillers.end() :] if fillers else clause
-    ending = _ending(clause)
+    ending = longest_ending(clause.split(), BY_ENDING, joint=" ", longest=_LONGEST)
     if core in BY_CLAUSE:
         return min(ending, BY_CLAUSE[core])
     if ending < LIKELY and (_PARTICLE.search(clause) or _is_stranded(clause)):
         ending = LIKELY
     broken = _SUBORDINATE.match(core) or _OPEN_QUESTION.fullmatch(clause)
     return min(ending, UNLIKELY if broken else FINISHED)
-
-
-def _ending(clause: str) -> float:
-    words = clause.split()
-    for size in range(min(_LONGEST, len(words)), 0, -1):
-        level = BY_ENDING.get(" ".join(words[-size:]))
-        if level is not None:
-            return level
-    return LIKELY
 
 
 def _is_stranded(clause: str) -> bool:

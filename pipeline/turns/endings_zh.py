@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from pipeline.turns.expressions import by_expression, longest_ending
 from pipeline.turns.levels import DOUBTFUL, FINISHED, GOING_ON, LIKELY, UNLIKELY
 
 # Endings of a clause. The longest that fits decides, so that 暖和 ends although 和 does not; what
@@ -146,12 +147,8 @@ _PAIRS = (
 )
 
 
-def _table(words: dict[float, str]) -> dict[str, float]:
-    return {word: level for level, row in words.items() for word in row.split()}
-
-
-BY_ENDING = _table(_ENDINGS)
-BY_CLAUSE = _table(_ALONE)
+BY_ENDING = by_expression(_ENDINGS)
+BY_CLAUSE = by_expression(_ALONE)
 _LONGEST = max(map(len, BY_ENDING))
 
 
@@ -179,11 +176,7 @@ def _ending(clause: str) -> float:
         return LIKELY
     if _ADVERB.search(clause):
         return GOING_ON
-    for size in range(min(_LONGEST, len(clause)), 0, -1):
-        level = BY_ENDING.get(clause[-size:])
-        if level is not None:
-            return level
-    return LIKELY
+    return longest_ending(clause, BY_ENDING, joint="", longest=_LONGEST)
 
 
 def _object(core: str) -> float:

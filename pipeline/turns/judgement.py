@@ -4,16 +4,8 @@
 from __future__ import annotations
 
 from pipeline.turns.actions import Reason
-from pipeline.turns.backchannels import (
-    is_backchannel,
-    is_command,
-    is_laughter,
-    may_become_backchannel,
-    spoken,
-)
+from pipeline.turns.backchannels import is_backchannel, is_command, is_laughter, spoken
 from pipeline.turns.echo import is_echo, is_scrap
-
-__all__ = ["judge", "may_become_backchannel"]
 
 
 def judge(text: str, *, audible: str, echo: bool, scraps: bool = False) -> Reason | None:

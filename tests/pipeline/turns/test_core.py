@@ -12,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from pipeline.turns.actions import Commit
+from pipeline.turns.actions import Action, Commit
 from pipeline.turns.events import (
     AnswerEnded,
     Called,
@@ -75,12 +75,12 @@ class AnyOrder(RuleBasedStateMachine):
     def begin(self, settings: TurnSettings) -> None:
         self.ledger = Ledger(settings)
 
-    def tell(self, event: Event) -> None:
-        self.ledger.tell(event)
+    def tell(self, event: Event) -> tuple[Action, ...]:
+        return self.ledger.tell(event)
 
-    def window(self, probability: float, level_db: float = QUIET_DB) -> None:
+    def window(self, probability: float, level_db: float = QUIET_DB) -> tuple[Action, ...]:
         self.at += WINDOW_MS
-        self.tell(Window(self.at, probability, level_db))
+        return self.tell(Window(self.at, probability, level_db))
 
     # --- the microphone
     @rule(windows=st.integers(1, 30), level_db=LEVELS)
@@ -178,12 +178,8 @@ class AnyOrder(RuleBasedStateMachine):
         for probability in [1.0] * 3 + [0.0] * 4:
             self.window(probability, VOICE_DB)
         self.tell(FinalText(ledger.requests, "你好。", "zh"))
-        done = [action for _ in range(3) for action in self._last(0.0)]
+        done = [action for _ in range(3) for action in self.window(0.0)]
         assert any(isinstance(action, Commit) and action.answer for action in done)
-
-    def _last(self, probability: float) -> tuple[object, ...]:
-        self.at += WINDOW_MS
-        return self.ledger.tell(Window(self.at, probability, QUIET_DB))
 
 
 AnyOrder.TestCase.settings = hypothesis_settings(

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.turns.actions import Reason
-from pipeline.turns.backchannels import is_backchannel
-from pipeline.turns.judgement import judge, may_become_backchannel
+from pipeline.turns.backchannels import is_backchannel, may_become_backchannel
+from pipeline.turns.judgement import judge
 
 ANSWER = "天空是蓝色的,因为太阳的光线通过大气层折射。你喜欢红色还是蓝色?不对,停下来,好的"
 
