@@ -68,12 +68,10 @@ class Spans:
             group: the part of a match that is replaced.
             rule: the name that what is dropped gets.
         """
-        if not pattern.search(self.text):
-            return self
         texts: list[str] = []
         ends: list[int] = []
         sources: list[tuple[int, int]] = []
-        drops = list(self.drops)
+        drops: list[Dropped] = []
         done = 0
         old = self.sources
         for match in pattern.finditer(self.text):
@@ -108,7 +106,7 @@ class Spans:
             ends=tuple(ends),
             start=self.start,
             sources=tuple(sources),
-            drops=tuple(drops),
+            drops=(*self.drops, *drops),
         )
 
     def _whole(self) -> tuple[tuple[int, int], ...]:
