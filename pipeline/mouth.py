@@ -46,8 +46,6 @@ from services.revision import RevisionBoard
 LAST_CALL_S = 0.010
 #: answers whose text is kept beside their audio, for a client's late word on what was heard
 KEPT_ANSWERS = 32
-#: what an echo may consist of: what was played so long ago at most, milliseconds
-ECHO_MS = 1500.0
 #: room for synthesis that is not worth waiting for, milliseconds
 _SLACK_MS = 1.0
 
@@ -152,7 +150,7 @@ class Mouth(FrameProcessor):
         spoken = self._spoken.get(revision)
         return spoken.heard(played_ms) if spoken is not None else None
 
-    def audible(self, within_ms: float = ECHO_MS) -> str:
+    def audible(self, within_ms: float) -> str:
         """The words, as they were spoken, that the client has just played: of what an echo of the
         answer that plays, or is paused, or is just over, would consist.
 

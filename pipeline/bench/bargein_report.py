@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from rich.text import Text
 from pipeline.bench.bargein import BargeInResult
 from pipeline.bench.bargein_measure import Outcome
 from pipeline.bench.plots import cdf
-from pipeline.bench.report import Report, table
-from tts_engine.errors import BadRequest
+from pipeline.bench.report import Report, table, write_both
 
 _SOUNDS = {
     "backchannel": "backchannels",
@@ -31,16 +29,9 @@ def write_report(result: BargeInResult, folder: Path, facts: Mapping[str, str]) 
     Raises:
         BadRequest: they cannot be written.
     """
-    page = build(result, facts).write(folder, "bargein")
     details = [each.to_json() for each in result.outcomes]
-    everything = {**facts, **result.to_json(), "details": details}
-    try:
-        page.with_suffix(".json").write_text(
-            json.dumps(everything, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-        )
-    except OSError as error:
-        raise BadRequest(f"Cannot write into {folder}: {error.strerror or error}") from error
-    return page
+    found = {**result.to_json(), "details": details}
+    return write_both(build(result, facts), folder, "bargein", found)
 
 
 def build(result: BargeInResult, facts: Mapping[str, str]) -> Report:

@@ -121,8 +121,6 @@ class Caller:
         self._random = random.Random(name)
         self._conversations = 0
         self.trials: list[Trial] = []
-        #: answers that were played to their end or interrupted, in order
-        self.answers: list[Heard] = []
 
     async def run(self) -> None:
         """Until no sounds are left.
@@ -147,7 +145,6 @@ class Caller:
                 await talk.until_over()
             talk.settle()
             self.trials += trials
-            self.answers += [talk.heard[name] for name in talk.heard]
 
     async def _converse(self, talk: _Talk, tag: str) -> list[Trial]:
         trials: list[Trial] = []

@@ -54,11 +54,6 @@ VARIANTS: dict[str, Callable[[], UserTurnStrategies]] = {
 }
 
 
-def path_of(variant: str, *, frame_ms: int) -> str:
-    """Where a variant is reached."""
-    return f"/{variant}?frame_ms={frame_ms}"
-
-
 def create_app(config: Config, store: ModelStore) -> FastAPI:
     """The server; engines are warm before it is ready."""
     room = EngineRoom(config=config, store=store)

@@ -8,10 +8,12 @@ report.write(folder)
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from tts_engine.errors import BadRequest
 
@@ -107,3 +109,23 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         for row in rows
     )
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def write_both(report: Report, folder: Path, name: str, found: Mapping[str, Any]) -> Path:
+    """Writes the page, and NAME.json beside it with its facts and all that was found.
+
+    Returns:
+        The page's path.
+
+    Raises:
+        BadRequest: they cannot be written.
+    """
+    page = report.write(folder, name)
+    try:
+        page.with_suffix(".json").write_text(
+            json.dumps({**report.facts, **found}, ensure_ascii=False, indent=1) + "\n",
+            encoding="utf-8",
+        )
+    except OSError as error:
+        raise BadRequest(f"Cannot write into {folder}: {error.strerror or error}") from error
+    return page

@@ -145,3 +145,8 @@ def _listening(address: str) -> psutil.Process:
         if port in child.cmdline():
             return child
     raise EngineFailed(f"The server at {address} is gone", mend="Look into its log")
+
+
+def path_of(variant: str, *, frame_ms: int) -> str:
+    """Where a variant of the peer is reached."""
+    return f"/{variant}?frame_ms={frame_ms}"

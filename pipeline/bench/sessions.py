@@ -205,10 +205,8 @@ class _Bench:
 
     def peer(self, steps: Steps, *, progress: _Progress) -> SessionsResult:
         """The stock pipecat pipeline, which sends without a lead."""
-        from pipeline.bench.peer import path_of
-
         with self._server(rig.peer, self.talk.sets) as server:
-            path = path_of("timeout", frame_ms=self.frame_ms)
+            path = rig.path_of("timeout", frame_ms=self.frame_ms)
             plan = self._plan(server, path=path, dialect="peer", lead_ms=0.0)
             steps = replace(steps, start=max(1, steps.start // 4))
             return self._measured(server, plan, steps, closed=0, progress=progress)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,10 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.bench.plots import lines_plot
-from pipeline.bench.report import Report, table
+from pipeline.bench.report import Report, table, write_both
 from pipeline.bench.sessions import SessionsResult
 from pipeline.bench.sessions_step import SessionsStep
-from tts_engine.errors import BadRequest
 
 _HEAD = ("conversations", "of a core", "each", "late", "answered", "v2v p50", "in real time")
 
@@ -25,15 +23,7 @@ def write_report(result: SessionsResult, folder: Path, facts: Mapping[str, str])
     Raises:
         BadRequest: they cannot be written.
     """
-    page = build(result, facts).write(folder, "sessions")
-    everything = {**facts, **result.to_json()}
-    try:
-        page.with_suffix(".json").write_text(
-            json.dumps(everything, indent=1) + "\n", encoding="utf-8"
-        )
-    except OSError as error:
-        raise BadRequest(f"Cannot write into {folder}: {error.strerror or error}") from error
-    return page
+    return write_both(build(result, facts), folder, "sessions", result.to_json())
 
 
 def build(result: SessionsResult, facts: Mapping[str, str]) -> Report:

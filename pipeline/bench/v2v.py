@@ -191,14 +191,13 @@ def _contestants(plan: V2vPlan) -> Iterator[list[Contestant]]:
         own = stack.enter_context(rig.daemon(plan.options, sets=plan.sets, log=plan.log))
         contestants = [Contestant(name=OWN, endpoint=own.endpoint, wire=RealtimeWire)]
         if plan.peer:
-            from pipeline.bench.peer import path_of
             from pipeline.bench.peer_wire import PeerWire
 
             peer = stack.enter_context(rig.peer(plan.options, sets=plan.sets))
             contestants += [
                 Contestant(
                     name=name,
-                    endpoint=peer.at(path_of(name, frame_ms=plan.rules.frame_ms)),
+                    endpoint=peer.at(rig.path_of(name, frame_ms=plan.rules.frame_ms)),
                     wire=PeerWire,
                 )
                 for name in PEERS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,9 @@ import numpy as np
 
 from pipeline.bench.analysis import Measured
 from pipeline.bench.plots import Point, bars, cdf, heatmap, scatter, waterfall
-from pipeline.bench.report import Report, table
+from pipeline.bench.report import Report, table, write_both
 from pipeline.bench.texts import REPLIES
 from pipeline.bench.v2v import CEILINGS, FLOORS, OWN, SweepPoint, V2vResult
-from tts_engine.errors import BadRequest
 
 _TITLES = {
     OWN: "duplexd",
@@ -37,15 +35,8 @@ def write_report(result: V2vResult, folder: Path, facts: Mapping[str, str]) -> P
         BadRequest: they cannot be written.
     """
     found = result.to_json()
-    page = build(result, found, facts).write(folder, "v2v")
-    everything = {**facts, **found, "details": result.turns_json()}
-    try:
-        page.with_suffix(".json").write_text(
-            json.dumps(everything, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-        )
-    except OSError as error:
-        raise BadRequest(f"Cannot write into {folder}: {error.strerror or error}") from error
-    return page
+    page = build(result, found, facts)
+    return write_both(page, folder, "v2v", {**found, "details": result.turns_json()})
 
 
 def build(result: V2vResult, found: Mapping[str, Any], facts: Mapping[str, str]) -> Report:

@@ -19,6 +19,7 @@ from pipeline.commands.options import (
     TtsName,
     configured,
     overrides,
+    serve_options,
 )
 from pipeline.commands.plain_help import PlainCommand, PlainGroup
 
@@ -136,7 +137,8 @@ def v2v(
         errors = [f"scripted.asr_errors={asr_errors}"] if asr_errors else []
         given = [*(sets or ()), *errors]
         settings = configured(config, given, asr=asr, llm=llm, tts=tts, engines=chosen)
-        options = _options(config, overrides(given, asr=asr, llm=llm, tts=tts, engines=chosen))
+        keys = overrides(given, asr=asr, llm=llm, tts=tts, engines=chosen)
+        options = tuple(serve_options(config, keys))
         with _progress(as_json) as tell:
             tell(0.0, "making the speech")
             plan = V2vPlan(
@@ -191,7 +193,7 @@ def bargein(
         with _progress(as_json) as tell:
             result = run_bargein(
                 settings,
-                options=_options(config, overrides(sets, engines=engines)),
+                options=serve_options(config, overrides(sets, engines=engines)),
                 spec=parse_spec(engines),
                 sounds=sounds,
                 clients=clients,
@@ -241,7 +243,7 @@ def sessions(
         with _progress(as_json) as tell:
             result = run_sessions(
                 settings,
-                options=_options(config, overrides(sets, engines=engines)),
+                options=serve_options(config, overrides(sets, engines=engines)),
                 frame_ms=frame_ms,
                 counts=_numbers(counts),
                 core=core,
@@ -279,14 +281,6 @@ def _ready(as_json: bool) -> Iterator[None]:
     log_warnings_only()
     with failures_as_json(as_json):
         yield
-
-
-def _options(config: Path | None, keys: list[str]) -> tuple[str, ...]:
-    """The configuration as options of `serve`."""
-    options = ["--config", str(config)] if config else []
-    for each in keys:
-        options += ["--set", each]
-    return tuple(options)
 
 
 @contextmanager

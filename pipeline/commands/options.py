@@ -125,6 +125,19 @@ def overrides(
     return [*result, *(sets or ())]
 
 
+def serve_options(config: Path | None, keys: Sequence[str]) -> list[str]:
+    """A configuration as options of `serve`.
+
+    Args:
+        config: the user's file.
+        keys: see `overrides`.
+    """
+    options = ["--config", str(config)] if config else []
+    for each in keys:
+        options += ["--set", each]
+    return options
+
+
 def configured(
     config: Path | None = None,
     sets: Sequence[str] | None = None,

@@ -21,6 +21,7 @@ from pipeline.commands.options import (
     TtsName,
     configured,
     overrides,
+    serve_options,
 )
 from pipeline.commands.plain_help import PlainCommand
 
@@ -123,9 +124,8 @@ def talk(
     with failures_as_json(as_json):
         settings = configured(config, sets, asr=asr, llm=llm, tts=tts, engines=engines)
         chosen = own or any((config, sets, asr, llm, tts, engines))
-        arguments = ["--config", str(config)] if config else []
-        for each in overrides(sets, asr=asr, llm=llm, tts=tts, engines=engines):
-            arguments += ["--set", each]
+        keys = overrides(sets, asr=asr, llm=llm, tts=tts, engines=engines)
+        arguments = serve_options(config, keys)
         console, tell = _console(quiet=as_json), _progress(quiet=as_json)
         if out is not None:
             from pipeline.talk.stereo import check_writable

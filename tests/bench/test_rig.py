@@ -14,7 +14,7 @@ import pytest
 from pipeline.bench import rig
 from pipeline.bench.client import conversation
 from pipeline.bench.contest import Contestant, Rules, contest
-from pipeline.bench.peer import VARIANTS, path_of
+from pipeline.bench.peer import VARIANTS
 from pipeline.bench.peer_wire import PeerWire
 from pipeline.bench.speech import Clip
 from tests.conftest import Speech
@@ -79,7 +79,7 @@ def test_the_peer_answers_over_the_same_engines(speech: Speech, tmp_path: Path) 
     sets = {"scripted.marked": "true", "scripted.transcripts": f'["{clip.text}"]'}
     with rig.peer(ENGINES, sets=sets, log=tmp_path / "log") as server:
         variants = [
-            Contestant(name=name, endpoint=server.at(path_of(name, frame_ms=20)), wire=PeerWire)
+            Contestant(name=name, endpoint=server.at(rig.path_of(name, frame_ms=20)), wire=PeerWire)
             for name in VARIANTS
         ]
         found = asyncio.run(contest(variants, [clip], Rules(timeout_s=20)))

@@ -668,7 +668,7 @@ async def test_less_than_a_frame_is_held_by_a_pause_as_well() -> None:
 # --- what is audible -------------------------------------------------------------------------
 async def test_the_words_that_were_played_last_are_audible() -> None:
     async with stage(profile(lead_ms=600), pauses=True) as s:
-        assert s.mouth.audible() == ""
+        assert s.mouth.audible(1500.0) == ""
         revision = s.board.open()
         what = clause("一二三四五六七八九十", "raw")
         marks = [(100 * (i + 1), i + 1) for i in range(10)]
@@ -681,7 +681,7 @@ async def test_the_words_that_were_played_last_are_audible() -> None:
         assert len(played) >= 3
         assert s.mouth.audible(0.001) == played[-1]
         await asyncio.sleep(0.05)
-        assert s.mouth.audible() == played
+        assert s.mouth.audible(1500.0) == played
         s.stop()
         ended = time.monotonic()
         assert s.mouth.audible(60_000) == played
