@@ -101,6 +101,7 @@ class Answers(AnswerEvents):
         self._effects = effects
         self._accounts = accounts
         self._live: _Live | None = None
+        self._pauses = 0
         self._mouth: Mouth
         self._on_event: Callable[[Event], None]
 
@@ -192,14 +193,14 @@ class Answers(AnswerEvents):
     def pause(self) -> None:
         """The answer stops at this moment, and keeps its place."""
         revision = self._board.live
+        self._pauses += 1
         self._mouth.pause()
         self._effects.add(lambda: self._sink.pause(revision))
 
     def resume(self) -> None:
-        """It goes on."""
-        revision = self._board.live
-        self._mouth.resume()
-        self._effects.add(lambda: self._sink.resume(revision))
+        """It goes on, when the client was told so; unless it is paused again by then."""
+        revision, pauses = self._board.live, self._pauses
+        self._effects.add(lambda: self._resume(revision, pauses))
 
     def interrupt(self) -> None:
         """Stops the answer where it is."""
@@ -309,6 +310,11 @@ class Answers(AnswerEvents):
         self._effects.gone(error)
 
     # --- helpers -----------------------------------------------------------------------------
+    async def _resume(self, revision: int, pauses: int) -> None:
+        await self._sink.resume(revision)
+        if pauses == self._pauses:
+            self._mouth.resume()
+
     def _stop(self) -> tuple[_Live, Heard] | None:
         """Ends the live answer where it is: nothing more of it is heard."""
         if self._live is not None and self._live.number:

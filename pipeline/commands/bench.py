@@ -47,6 +47,15 @@ BenchEngines = Annotated[
         rich_help_panel="Configuration",
     ),
 ]
+ScriptedEngines = Annotated[
+    str,
+    typer.Option(
+        "--engines",
+        metavar="scripted:SPEC",
+        help="Fake engines with set delays; this bench has to know what they say.",
+        rich_help_panel="Configuration",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 ReportFolder = Annotated[
     Path | None,
@@ -162,7 +171,7 @@ def v2v(
 
 @app.command(cls=PlainCommand, epilog="Example: run.py bench bargein --quick")
 def bargein(
-    engines: BenchEngines = "scripted:asr=60,llm=150@50,tts=150",
+    engines: ScriptedEngines = "scripted:asr=60,llm=150@50,tts=150",
     sounds: Annotated[
         int,
         typer.Option(
@@ -207,7 +216,7 @@ def bargein(
 
 @app.command(cls=PlainCommand, epilog="Example: run.py bench sessions --counts 20,40,60")
 def sessions(
-    engines: BenchEngines = "scripted:instant",
+    engines: ScriptedEngines = "scripted:instant",
     counts: Annotated[
         str | None,
         typer.Option(

@@ -33,6 +33,7 @@ class _Answer:
         asks: it is made from the conversation's items, and has not shown yet that it was.
         outputs: what there is of it, in the order of appearance.
         heard_ms: how much was played when it was interrupted.
+        truncated: the client has said how much it played, and was told so; that holds.
         by_client: the client asked for its end.
         early: the client asked for its end before it began. An answer that speaks all the same is
             another one than the client meant.
@@ -48,6 +49,7 @@ class _Answer:
     speech: Speech | None = None
     calls: dict[str, Call] = field(default_factory=dict[str, Call])
     heard_ms: int | None = None
+    truncated: bool = False
     by_client: bool = False
     early: bool = False
     paused: bool = False
@@ -113,6 +115,8 @@ class Answers:
         """The client says that it played no more: the text that was heard is another one, and only
         the conversation knows which.
         """
+        if self._open is not None and self._open.spoken is spoken:
+            self._open.truncated = True
         item = spoken.item
         if audio_ms < spoken.sent_ms and item is not None and item.done and item.shown is not None:
             content = [{"type": "output_audio", "transcript": None}]
@@ -196,7 +200,7 @@ class Answers:
         what was heard is told when the answer ends.
         """
         answer = self._current(revision)
-        if answer is not None:
+        if answer is not None and not answer.truncated:
             answer.heard_ms = heard_ms
 
     def playback(self, revision: int, *, paused: bool) -> list[str]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from pipeline.turns.actions import Reason
 from pipeline.turns.settings import TurnSettings
 from services.face import PacingProfile, SessionOptions
@@ -53,6 +55,25 @@ async def test_a_cough_pauses_and_the_answer_goes_on_from_the_sample() -> None:
         # Not a sample was left out or sent twice: it is what the voice made.
         whole = await replayed()
         assert bytes(talk.sink.pcm[1]) == whole
+
+
+async def test_nothing_is_sent_before_the_client_knows_that_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with conversation(texts=texts(""), options=CLEAN) as talk:
+        sink, tell, sent = talk.sink, talk.sink.resume, list[int]()
+
+        async def slowly(revision: int) -> None:
+            sent.append(len(sink.pcm[1]))
+            await asyncio.sleep(0.1)
+            sent.append(len(sink.pcm[1]))
+            await tell(revision)
+
+        monkeypatch.setattr(sink, "resume", slowly)
+        await story(talk)
+        await talk.microphone.say(0.3)
+        assert (await sink.wait("end"))[1] == "answered"
+        assert sent[0] == sent[1] < len(sink.pcm[1])
 
 
 async def replayed() -> bytes:

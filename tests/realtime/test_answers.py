@@ -232,6 +232,17 @@ def test_the_client_may_end_an_answer_that_is_paused(how: str):
     assert "duplexd.playback.resumed" not in wired.kinds()
 
 
+def test_what_the_client_says_it_played_is_not_told_again():
+    wired = Wired()
+    wired.speak(1, "一二三四五六")
+    truncate = {"item_id": created_item(wired), "content_index": 0, "audio_end_ms": 15}
+    wired.receive("conversation.item.truncate", **truncate)
+    wired.core.flush(1, heard_ms=18)
+    wired.end(1, "interrupted", heard="一")
+    assert wired.kinds().count("conversation.item.truncated") == 1
+    assert wired.last("conversation.item.truncated")["audio_end_ms"] == 15
+
+
 def test_a_report_names_its_clock_and_its_response():
     wired = Wired()
     wired.speak(7)
