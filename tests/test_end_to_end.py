@@ -1,6 +1,7 @@
 """A spoken question in Mandarin and one in English get spoken answers, with the embedded models.
 
 The question is understood, the answer is heard as it is written, nothing stutters, v2v is measured.
+Somebody who speaks up stops an answer, and is answered; the conversation holds what was heard.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pipeline.talk.daemon import own_daemon
 from pipeline.talk.stereo import RATE
 from services.asr.whisper import WhisperEngine
 from tests.conftest import Speech, elsewhere
+from tests.daemon.client import STARTED, talking
 
 pytestmark = [pytest.mark.models, pytest.mark.timeout(300)]
 
@@ -145,3 +147,47 @@ def test_questions_are_answered(speech: Speech, models_dir: Path, tmp_path: Path
     heard = elsewhere(recognise(models_dir, answers))
     for turn, text in zip(turns, heard, strict=True):
         assert cer(turn["answer"], text) <= 0.25, (turn["answer"], text)
+
+
+# --- and an interruption ----------------------------------------------------------------------
+
+LONG = "北京是中国的首都，有三千多年的历史，故宫、长城和天坛都是著名的景点，每年都有很多游客。"
+
+
+async def converse(url: str, said: list[NDArray[np.int16]]) -> list[dict[str, Any]]:
+    """Three questions, the second over the answer to the first; returns the answers."""
+    async with talking(url, microphone=True) as client:
+        await client.say(said[0])
+        interrupted = await client.playing(1200)
+        await client.say(said[1])
+        first = await client.done()
+        assert first["id"] == interrupted
+        second = await client.done(2)
+        await client.say(said[2])
+        third = await client.done(3)
+        assert client.kinds.count(STARTED) == 3
+        assert not client.of("error")
+        for number, response in enumerate((first, second, third), 1):
+            [item] = response["output"]
+            await client.send("conversation.item.retrieve", item_id=item["id"])
+            kept = (await client.wait("conversation.item.retrieved", number))["item"]
+            assert kept["content"][0]["transcript"] == item["content"][0]["transcript"]
+    return [first, second, third]
+
+
+def transcript(response: dict[str, Any]) -> str:
+    return response["output"][0]["content"][0]["transcript"]
+
+
+def test_somebody_who_speaks_up_is_answered(speech: Speech, tmp_path: Path) -> None:
+    questions = (
+        f"请跟我说：{LONG}",
+        "等一下，请问法国的首都是哪里？",
+        "What is the capital of China?",
+    )
+    said = [at_client_rate(speech(question, voice="zf_xiaoxiao")) for question in questions]
+    with own_daemon(settings(tmp_path), log=tmp_path / "log") as address:
+        answers = asyncio.run(converse(f"ws://{address}/v1/realtime", said))
+    assert [each["status"] for each in answers] == ["cancelled", "completed", "completed"]
+    assert "法国" in transcript(answers[1]) or "巴黎" in transcript(answers[1])
+    assert "Beijing" in transcript(answers[2])

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 MEMORY_SESSIONS = 40
 #: conversations that are closed while growth is measured
 CLOSED_SESSIONS = 200
-#: the daemon collects a second after the last conversation closed
+#: the daemon collects closed conversations soon after
 _SETTLED_S = 2.5
 GC_PAUSE = "duplexd_gc_pause_seconds_max"
 #: told what goes on: share of the whole bench that is done, and words

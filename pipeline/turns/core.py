@@ -82,6 +82,7 @@ from pipeline.turns.events import (
     Window,
     Withdrawn,
 )
+from pipeline.turns.fading import faded
 from pipeline.turns.recognition import awaits_this_silence
 from pipeline.turns.settings import WINDOW_MS
 from pipeline.turns.state import Phase, Step, Text, TurnState, in_turn
@@ -129,7 +130,10 @@ def _heard(state: TurnState, event: Window | Starved | Muted) -> Step:
             voiced = probability >= state.settings.threshold and not state.muted
             state = replace(state, now_ms=at_ms, level_db=level_db)
             state, voiced = barge_in.told_from_echo(state, voiced=voiced)
-            state = replace(state, run=state.run + 1 if voiced else 0)
+            fading = state.fading
+            if state.phase is not Phase.IDLE:
+                fading = faded(fading, level_db, voiced=voiced)
+            state = replace(state, run=state.run + 1 if voiced else 0, fading=fading)
             if not state.settings.server_turns and state.phase is not Phase.CANDIDATE:
                 return endpointing.manual(state)
             return _voiced(state) if voiced else _silent(state, WINDOW_MS)

@@ -21,6 +21,7 @@ from pipeline.turns.actions import (
 )
 from pipeline.turns.answering import at_rest, begin, begin_of_turn, drop, for_text
 from pipeline.turns.endpoint import wait_ms
+from pipeline.turns.fading import Fading
 from pipeline.turns.recognition import awaits_this_silence, finalise, finalise_early, withdraw
 from pipeline.turns.settings import WINDOW_MS
 from pipeline.turns.speculation import answers, revoke
@@ -44,6 +45,7 @@ def listen(state: TurnState) -> Step:
         state,
         opened_ms=state.now_ms - voiced_ms,
         voiced_ms=voiced_ms,
+        fading=Fading(voice_db=state.level_db),
         silence=Silence(),
         speculated=0,
         barred=False,

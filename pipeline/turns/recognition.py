@@ -21,9 +21,14 @@ def finalise(state: TurnState) -> Step:
 
 
 def finalise_early(state: TurnState) -> Step:
-    """Asks once in every silence, before it is long enough to end a turn."""
+    """Asks once in every silence, before it is long enough to end a turn.
+
+    The silence counts from when the sound was gone. To decide by, that would be too bold: what is
+    asked too early is withdrawn and costs nobody a word.
+    """
     settings, silence = state.settings, state.silence
-    if silence.request is not None or silence.ms < min(settings.finalise_ms, settings.floor_ms):
+    lasts_ms = max(silence.ms, state.fading.ms)
+    if silence.request is not None or lasts_ms < min(settings.finalise_ms, settings.floor_ms):
         return state, ()
     return finalise(state)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from pipeline.turns.actions import Action
+from pipeline.turns.fading import Fading
 from pipeline.turns.loudness import FAINTEST_DB, Loudness
 from pipeline.turns.settings import TurnSettings
 
@@ -88,6 +89,7 @@ class TurnState:
         echo: the last voiced window of a candidate may have been an echo.
         sudden: nothing was heard of the answer before the candidate: that is hardly its echo.
         loudness: what is known of the echo.
+        fading: how what is listened to fades away.
         silence: the one that lasts.
         request: number of the last `Finalise`.
         pending: the `Finalise` whose reply is awaited; replies to others are stale.
@@ -117,6 +119,7 @@ class TurnState:
     echo: bool = False
     sudden: bool = False
     loudness: Loudness = field(default_factory=Loudness)
+    fading: Fading = field(default_factory=Fading)
     silence: Silence = field(default_factory=Silence)
     request: int = 0
     pending: int | None = None

@@ -165,9 +165,11 @@ class Client:
         """Says something at once: the daemon's clock counts samples, not seconds."""
         await self.append(np.concatenate((voice(seconds), silence(pause_s))))
 
-    async def say(self, seconds: float) -> None:
-        """Says something into the microphone; returns when the last sample has gone."""
-        self._left = voice(seconds)
+    async def say(self, what: float | NDArray[np.int16]) -> None:
+        """Says so many seconds of something, or these samples, into the microphone; returns when
+        the last one has gone.
+        """
+        self._left = voice(what) if isinstance(what, float) else what
         self._said.clear()
         async with asyncio.timeout(PATIENCE_S):
             await self._said.wait()
