@@ -9,12 +9,15 @@ SHELL := /bin/sh
 .SUFFIXES:
 
 UV_VERSION := 0.13.9
+TORCH_VERSION := 2.13.0
 VENV := .venv
 PY := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
 LOCKS := configs/locks
-# One stamp a set; the test set holds the default set, so installing it sets both.
+# One stamp a set. The test set holds the other two, and the CosyVoice set holds the default set:
+# installing a set sets those that it holds as well.
 SET_DEFAULT := $(VENV)/.set-default
+SET_COSYVOICE := $(VENV)/.set-cosyvoice
 SET_TEST := $(VENV)/.set-test
 
 # What the tests need, whatever this machine and its environment would choose for `make run`.
@@ -101,6 +104,9 @@ types: $(SET_TEST) ## types
 docs: $(SET_DEFAULT) ## write docs/configuration.md
 	$(PY) run.py config docs
 
+.PHONY: cosyvoice
+cosyvoice: $(SET_COSYVOICE) ## add what the CosyVoice voice needs: torch and its modules
+
 .PHONY: screenshots
 screenshots: $(SET_TEST) ## photograph the talk page for docs/screenshots; needs chromium
 	$(PY) -m tests.browser.screenshots
@@ -109,9 +115,12 @@ screenshots: $(SET_TEST) ## photograph the talk page for docs/screenshots; needs
 lock: $(UV) ## pin again what pyproject.toml asks for; UPGRADE=1 takes newer versions
 	$(uv_environment); \
 	compile="$(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 \
-	  --generate-hashes --no-header $(if $(UPGRADE),--upgrade)"; \
+	  --generate-hashes --no-header --override $(LOCKS)/no-torch.txt $(if $(UPGRADE),--upgrade)"; \
 	$$compile --output-file $(LOCKS)/default.txt && \
-	$$compile --extra test --constraint $(LOCKS)/default.txt --output-file $(LOCKS)/test.txt
+	$$compile $(LOCKS)/cosyvoice.in --extra cosyvoice --constraint $(LOCKS)/default.txt \
+	  --output-file $(LOCKS)/cosyvoice.txt && \
+	$$compile $(LOCKS)/cosyvoice.in --extra cosyvoice --extra test \
+	  --constraint $(LOCKS)/cosyvoice.txt --output-file $(LOCKS)/test.txt
 
 .PHONY: clean
 clean: ## remove .venv and what the tools left; models stay
@@ -138,15 +147,33 @@ $(UV):
 # uv, unless quiet, names each of some ninety packages.
 announce = echo "installing $< into $(VENV)"
 
+# Installs a lock. It names every package, so nothing is looked up beside it; it only adds: what
+# another set or a person put there stays.
+install = $(uv_environment); $(announce); \
+  $(UV) pip install --quiet --python $(PY) --no-deps --require-hashes -r $< || $(no_packages)
+
+# torch is the one package without a hash: its builds differ from machine to machine. One that is
+# there already, for this machine's GPU perhaps, is left alone. It comes first: pip, unlike uv, would
+# complain of what cosyvoice.in's package asks for and does not get.
+install_torch = $(PY) -c 'import sys, importlib.util as u; sys.exit(not u.find_spec("torch"))' || { \
+  echo "installing torch $(TORCH_VERSION) into $(VENV)"; \
+  $(PY) -m pip install --quiet --disable-pip-version-check torch==$(TORCH_VERSION) || $(no_packages); }
+
 # A stamp is a copy of the lock that was installed: a checkout that only touches the lock must not
-# ask the network again. Installing only adds: the test set, if it is there, stays.
+# ask the network again.
 $(SET_DEFAULT): $(LOCKS)/default.txt | $(UV)
-	@cmp -s $< $@ || { $(uv_environment); $(announce); \
-	  $(UV) pip install --quiet --python $(PY) --require-hashes -r $< || $(no_packages); }
+	@cmp -s $< $@ || { $(install); }
 	@cp $< $@
 
-$(SET_TEST): $(LOCKS)/test.txt $(LOCKS)/default.txt | $(UV)
-	@cmp -s $< $@ || { $(uv_environment); $(announce); \
-	  $(UV) pip sync --quiet --python $(PY) --require-hashes $< || $(no_packages); }
+$(SET_COSYVOICE): $(LOCKS)/cosyvoice.txt $(LOCKS)/default.txt | $(UV)
+	@$(install_torch)
+	@cmp -s $< $@ || { $(install); }
 	@cp $(LOCKS)/default.txt $(SET_DEFAULT)
+	@cp $< $@
+
+$(SET_TEST): $(LOCKS)/test.txt $(LOCKS)/cosyvoice.txt $(LOCKS)/default.txt | $(UV)
+	@$(install_torch)
+	@cmp -s $< $@ || { $(install); }
+	@cp $(LOCKS)/default.txt $(SET_DEFAULT)
+	@cp $(LOCKS)/cosyvoice.txt $(SET_COSYVOICE)
 	@cp $< $@

@@ -41,11 +41,17 @@ _NO_WATCHDOG_S = 7 * 24 * 3600.0
 
 
 class _DriverStart(BaseUserTurnStartStrategy):
-    """Starts a pipecat turn when the driver says so; interrupting is the driver's own business."""
+    """Starts a pipecat turn when the driver says so; interrupting is the driver's own business.
+
+    Neither this nor the end is told to the other processors: none of them asks, and each would be
+    woken for it just before it has an answer to make.
+    """
 
     async def process_frame(self, frame: Frame) -> ProcessFrameResult | None:
         if isinstance(frame, TurnOpenFrame):
-            await self.trigger_user_turn_started(enable_interruptions=False)
+            await self.trigger_user_turn_started(
+                enable_interruptions=False, enable_user_speaking_frames=False
+            )
         return ProcessFrameResult.CONTINUE
 
 
@@ -60,15 +66,20 @@ class _DriverStop(BaseUserTurnStopStrategy):
         if isinstance(frame, TurnCommitFrame):
             self._on_commit(frame)
             if frame.revision and not frame.ready:
-                await self.trigger_user_turn_stopped()
+                await self.trigger_user_turn_stopped(enable_user_speaking_frames=False)
             else:
                 # "Confirms a speculation" means: write the turn, ask nobody.
-                await self.trigger_user_turn_finalized(confirms_speculation=True)
+                await self.trigger_user_turn_finalized(
+                    enable_user_speaking_frames=False, confirms_speculation=True
+                )
         return ProcessFrameResult.CONTINUE
 
 
 class TurnAggregator(LLMUserAggregator):
-    """Writes committed turns to the context, names them, and tags requests with their revision."""
+    """Writes committed turns to the context, names them, and tags requests with their revision.
+
+    Direct mode: what it does never waits, so the frames need no queue of their own here.
+    """
 
     def __init__(self, context: LLMContext, book: ContextBook) -> None:
         strategies = UserTurnStrategies(start=[_DriverStart()], stop=[_DriverStop(self._commit)])
@@ -79,6 +90,7 @@ class TurnAggregator(LLMUserAggregator):
                 user_turn_stop_timeout=_NO_WATCHDOG_S,
                 empty_user_turn=None,
             ),
+            enable_direct_mode=True,
         )
         self._book = book
         self._tag: dict[str, Any] = {REVISION: 0, LANGUAGE: ""}
@@ -104,14 +116,15 @@ class TurnAggregator(LLMUserAggregator):
         self, frame: Frame, direction: FrameDirection = FrameDirection.DOWNSTREAM
     ) -> None:
         """Names a turn that was just written, and tags requests on their way to the LLM."""
-        if direction is FrameDirection.DOWNSTREAM:
-            if isinstance(frame, LLMContextUserTurnFrame):
+        if isinstance(frame, LLMContextUserTurnFrame):
+            if direction is FrameDirection.DOWNSTREAM:
                 self._book.name_last(turn_ref(self._turn))
                 if self._ready:
                     self._book.ask(answer_ref(self._tag[REVISION]))
-            elif isinstance(frame, LLMContextFrame):
-                frame.metadata.update(self._tag)
-                self._book.ask(answer_ref(self._tag[REVISION]))
+            return
+        if isinstance(frame, LLMContextFrame):
+            frame.metadata.update(self._tag)
+            self._book.ask(answer_ref(self._tag[REVISION]))
         await super().push_frame(frame, direction)
 
     async def _speculate(self, frame: SpeculateFrame) -> None:
@@ -136,7 +149,7 @@ class PipelineEnd(FrameProcessor):
     def __init__(
         self, *, on_started: Callable[[], None], on_interrupted: Callable[[], None]
     ) -> None:
-        super().__init__()
+        super().__init__(enable_direct_mode=True)
         self._on_started = on_started
         self._on_interrupted = on_interrupted
 

@@ -39,10 +39,12 @@ _INTERRUPTED = 130
 
 #: commands that live in modules of their own, each with a typer `app`, and their line in --help
 MODULES: dict[str, tuple[str, str]] = {
+    "tts": ("pipeline.commands.tts", "Serve speech alone: texts in, audio out."),
     "talk": ("pipeline.commands.talk", "Talk to a running daemon from the terminal."),
     "replay": ("pipeline.commands.replay", "Show what was decided in a recorded conversation."),
     "bench": ("pipeline.commands.bench", "Measure latency, barge-in and sessions."),
     "models": ("pipeline.commands.models", "List, fetch and verify model files."),
+    "voices": ("pipeline.commands.voices", "Clone, list and remove voices; say something."),
     "keys": ("pipeline.commands.keys", "Make, list and revoke API keys of the daemon."),
     "doctor": ("pipeline.commands.doctor", "Check this machine, the models and the servers."),
     "config": ("pipeline.commands.config", "Show the configuration in force."),

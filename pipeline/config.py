@@ -76,6 +76,7 @@ ENVIRONMENT: Mapping[str, KeyPath] = {
     "OPENAI_BASE_URL": ("llm", "base_url"),
     "OPENAI_API_KEY": ("llm", "api_key"),
     "OPENAI_MODEL": ("llm", "model"),
+    "COSYVOICE_HOME": ("tts", "cosyvoice", "home"),
     "DUPLEXD_MODELS": ("models", "dir"),
 }
 
@@ -84,6 +85,11 @@ _PATHS: tuple[KeyPath, ...] = (
     *_PROMPTS,
     ("models", "dir"),
     ("server", "keys_file"),
+    ("speech", "reference_dir"),
+    ("speech", "blocked_words"),
+    ("tts", "cosyvoice", "model_dir"),
+    ("tts", "cosyvoice", "home"),
+    ("tts", "cosyvoice", "voices_dir"),
     ("turns", "record_dir"),
 )
 
@@ -169,8 +175,10 @@ def _key_layer(source: str, key: KeyPath, value: object) -> _Layer:
 
 
 def _absolute_paths(layer: _Layer) -> None:
-    for section, key in _PATHS:
-        values = layer.data.get(str(section))
+    for *sections, key in _PATHS:
+        values: Any = layer.data
+        for section in sections:
+            values = values.get(section) if isinstance(values, dict) else None
         if isinstance(values, dict) and isinstance(values.get(key), str):
             values[key] = str(layer.base / os.path.expanduser(values[key]))
 

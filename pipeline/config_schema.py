@@ -405,13 +405,82 @@ class Prompts(Section):
         return (self.zh if language == "zh" else self.en).read_text(encoding="utf-8").strip()
 
 
+class CosyVoice(Section):
+    """The voice engine CosyVoice, in a process of its own: see docs/cosyvoice.md."""
+
+    model_dir: Path | None = Field(
+        default=None,
+        strict=False,
+        description="Folder of a CosyVoice 2 model, relative to the configuration file; null is "
+        "cosyvoice2-0.5b among the models.",
+    )
+    home: Path | None = Field(
+        default=None,
+        strict=False,
+        description="A git checkout of CosyVoice with its submodules; null is the installed "
+        "package.",
+    )
+    voices_dir: Path | None = Field(
+        default=None,
+        strict=False,
+        description="Where registered voices are kept; null is a folder in the user's data folder.",
+    )
+    device: str = Field(
+        default="auto", min_length=1, description="auto, cpu, cuda, cuda:1; auto is a GPU, if any."
+    )
+    dtype: Literal["auto", "fp32", "fp16", "bf16"] = Field(
+        default="auto", description="Precision; auto is fp16 on a GPU and fp32 on the CPU."
+    )
+    steps: int = Field(
+        default=10, ge=2, le=50, description="Steps from noise to mel: 10 is what it was made for."
+    )
+    cache: Literal["kv", "hidden"] = Field(
+        default="kv",
+        description="What is kept of the speech so far: kv is faster, hidden takes a quarter of "
+        "the memory.",
+    )
+    max_requests: int = Field(
+        default=8, ge=1, le=256, description="Clauses being made at a time; others wait."
+    )
+    queue_limit: int = Field(
+        default=64, ge=1, le=10_000, description="Clauses that wait or are being made, at most."
+    )
+    batch: int | None = Field(
+        default=None,
+        ge=1,
+        le=256,
+        description="Clauses that share a step of the flow; null is max_requests on a GPU and 1 "
+        "on the CPU.",
+    )
+    live_s: float | None = Field(
+        default=None,
+        ge=1,
+        le=100_000,
+        description="Speech being made at a time, over all clauses; null is what half of the "
+        "device's free memory holds.",
+    )
+    longest_s: float = Field(
+        default=40.0, ge=1, le=120, description="Where a clause that does not end is cut off."
+    )
+    ready_voices: int = Field(
+        default=4, ge=1, le=1_000, description="Voices kept ready on the device."
+    )
+    start_timeout_s: float = Field(
+        default=600.0, ge=1, le=3_600, description="Limit for loading and warming."
+    )
+
+
 class Tts(Section):
     """The voice."""
 
-    provider: Literal["kokoro", "scripted"] = Field(
-        default="kokoro", description="kokoro: embedded, on the CPU; scripted: see `scripted`."
+    provider: Literal["kokoro", "cosyvoice", "scripted"] = Field(
+        default="kokoro",
+        description="kokoro: embedded, on the CPU; cosyvoice: cloned voices, on a GPU; scripted: "
+        "see `scripted`.",
     )
-    voice: str = Field(default="zf_xiaobei", min_length=1, description="Voice of the engine.")
+    voice: str | None = Field(
+        default=None, min_length=1, description="Voice of the engine; null is its first."
+    )
     speed: float = Field(default=1.0, ge=0.5, le=2, description="Pace; 1 is the voice's own.")
     ahead_s: float = Field(
         default=4.0,
@@ -422,6 +491,7 @@ class Tts(Section):
     clause_timeout_s: float = Field(
         default=20.0, ge=0.5, le=300, description="Limit for the next piece of speech."
     )
+    cosyvoice: CosyVoice = CosyVoice()
 
 
 class Realtime(Section):
@@ -438,8 +508,12 @@ class Realtime(Section):
 
 
 class Speech(Section):
-    """`POST /v1/audio/speech`: texts that are spoken outside conversations."""
+    """Texts that are spoken outside conversations: `POST /v1/audio/speech`, and the TTS service."""
 
+    service: bool = Field(
+        default=False,
+        description="`serve` offers the routes of the TTS service too, `run.py tts` always does.",
+    )
     parallel: int = Field(
         default=4, ge=1, le=256, description="Requests at a time; further ones are refused (429)."
     )
@@ -455,6 +529,46 @@ class Speech(Section):
         ge=0.1,
         le=3600,
         description="A client that takes none of its audio for so long is cut.",
+    )
+    max_chars: int = Field(
+        default=4096,
+        ge=1,
+        le=100_000,
+        description="Characters of a text of the TTS service; `/v1/audio/speech` has 4096.",
+    )
+    idle_s: float = Field(
+        default=60.0,
+        ge=0.1,
+        le=3600,
+        description="How long a text that is sent in pieces may wait for its next one.",
+    )
+    max_upload_mb: float = Field(
+        default=20.0,
+        ge=0.01,
+        le=200,
+        description="Size of a recording that a voice is made of; it lasts 1 to 30 s.",
+    )
+    reference_dir: Path | None = Field(
+        default=None,
+        strict=False,
+        description="A folder whose recordings voices may be registered from, relative to the "
+        "configuration file.",
+    )
+    reference_hosts: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="Hosts that recordings may be fetched from, as example.com or "
+        "example.com:8443.",
+    )
+    blocked_words: Path | None = Field(
+        default=None,
+        strict=False,
+        description="A file with a word a line: texts with one of them are refused.",
+    )
+    log_texts: bool = Field(
+        default=False,
+        description="The log shows the texts; otherwise their length, and a hash that tells them "
+        "apart.",
     )
 
 

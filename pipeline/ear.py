@@ -256,6 +256,8 @@ class Ear(STTService):
         self.close_turn()
         self._detector.close()
         self.recogniser.close()
+        for kept in (self._past, self._unclaimed, self._waiting, self._held):
+            kept.clear()
 
     def _on_probability(self, probability: float) -> None:
         heard = self._waiting.popleft()

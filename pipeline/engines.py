@@ -12,12 +12,13 @@ from openai import AsyncOpenAI
 from pipeline.budget import ThreadBudget
 from pipeline.config_schema import Config
 from pipeline.session import Engines
+from pipeline.voice import build_voice
 from services.asr.base import AsrEngine
 from services.llm.client import make_client, probe, warm
 from services.llm.load import ServerLoad
 from services.llm.local import LocalLlm, choose_model
 from services.models.store import ModelStore
-from services.scripted.spec import AsrSpec, LlmSpec, TtsSpec
+from services.scripted.spec import AsrSpec, LlmSpec
 from services.turn_end.base import TurnEndEngine
 from services.vad.base import VadEngine
 from tts_engine.engine import SpeechEngine
@@ -158,15 +159,7 @@ class EngineRoom:
         )
 
     def _build_voice(self) -> SpeechEngine:
-        tts = self._config.tts
-        if tts.provider == "scripted":
-            from services.scripted.tts import ScriptedVoice
-
-            spec = self._config.scripted.delays.tts or TtsSpec()
-            return ScriptedVoice(first_chunk_s=spec.first_chunk_s, rate=spec.rate)
-        from tts_engine.kokoro.engine import KokoroEngine
-
-        return KokoroEngine(model_dir=self._store.path("kokoro"), threads=self.budget.tts)
+        return build_voice(self._config, self._store, threads=self.budget.tts)
 
     def _build_turn_end(self) -> TurnEndEngine | None:
         if self._config.turns.acoustic == "off":

@@ -73,6 +73,8 @@ class MouthEvents(Protocol):
 class Mouth(FrameProcessor):
     """Plays the live, open revision through a face's sink.
 
+    Direct mode: what comes is put into the gate, which is queue enough.
+
     Args:
         sink: what the client is told through.
         board: of the conversation; its changes are told by `wake`.
@@ -87,7 +89,7 @@ class Mouth(FrameProcessor):
     def __init__(
         self, *, sink: Sink, board: RevisionBoard, events: MouthEvents, ahead_s: float = 4.0
     ) -> None:
-        super().__init__()
+        super().__init__(enable_direct_mode=True)
         self.client_pauses = False
         self._sink = sink
         self._profile = sink.profile

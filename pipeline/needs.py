@@ -6,10 +6,13 @@ from pipeline.budget import available_cores
 from pipeline.config_schema import Config
 from services.llm.local import choose_model
 
+#: the CosyVoice model that is taken where the configuration names no folder
+COSYVOICE = "cosyvoice2-0.5b"
 #: resident memory of an engine with its model, bytes
 MEMORY: dict[str, int] = {
     "whisper-base": 350 << 20,
     "kokoro": 450 << 20,
+    COSYVOICE: 3400 << 20,
     "qwen2.5-coder-0.5b": 650 << 20,
     "qwen2.5-coder-1.5b": 1900 << 20,
 }
@@ -35,8 +38,17 @@ def needed_models(config: Config, cores: int | None = None) -> tuple[str, ...]:
     names: list[str] = []
     if config.asr.provider == "whisper":
         names.append(config.asr.model)
-    if config.tts.provider == "kokoro":
-        names.append("kokoro")
+    names += needed_voice(config)
     if config.llm.engine == "local":
         names.append(local_model(config, cores))
     return tuple(names)
+
+
+def needed_voice(config: Config) -> tuple[str, ...]:
+    """Names of the models that the voice needs."""
+    tts = config.tts
+    if tts.provider == "kokoro":
+        return ("kokoro",)
+    if tts.provider == "cosyvoice" and tts.cosyvoice.model_dir is None:
+        return (COSYVOICE,)
+    return ()

@@ -34,6 +34,7 @@ from pipeline.options import (
     plan_answer,
     turn_settings,
 )
+from pipeline.release import release
 from pipeline.turn_log import TurnLog
 from pipeline.turns.events import Cleared, ManualCommit, Muted
 from pipeline.turns.record import Recorder
@@ -96,6 +97,7 @@ class Session:
         self._options = options  # as the audio that was dealt with has them
         self._latest = options  # as the client has them
         self._closing: asyncio.Task[None] | None = None
+        self._over = False
         self.context = LLMContext()
         board, plans, book = RevisionBoard(), AnswerPlans(), ContextBook(self.context.messages)
         self._effects = Effects(session=name, on_gone=self.close)
@@ -199,6 +201,8 @@ class Session:
                 await asyncio.gather(self._closing, return_exceptions=True)
             if self._log is not None:
                 await self._log.close()
+            self._over = True
+            release(self._worker, keep=(self.ear, self.mouth))
             logger.debug("{}: closed", self.id)
 
     def audio(self, pcm: bytes, *, arrived: float) -> None:
@@ -253,7 +257,7 @@ class Session:
 
     def close(self) -> None:
         """Ends the conversation."""
-        if self._closing is None:
+        if self._closing is None and not self._over:
             # First the board: an answer that the LLM is cut off from must not count as complete.
             self.driver.close()
             self._closing = asyncio.create_task(self._worker.cancel())

@@ -15,6 +15,7 @@ _PYTHON = """#!/bin/sh
 case "$*" in
   "-m pip config get global.index-url") echo "$PIP_SAYS"; [ -n "$PIP_SAYS" ];;
   "-m pip config get global.cert") exit 1;;
+  *'"torch"'*) [ -n "$HAS_TORCH" ];;
   *) echo "python $*" >>log;;
 esac
 """
@@ -49,7 +50,8 @@ class Checkout:
         self.locks = folder / "configs/locks"
         self.locks.mkdir(parents=True)
         (self.locks / "default.txt").write_text("a==1\n")
-        (self.locks / "test.txt").write_text("a==1\nt==1\n")
+        (self.locks / "cosyvoice.txt").write_text("a==1\nc==1\n")
+        (self.locks / "test.txt").write_text("a==1\nc==1\nt==1\n")
 
     def environment(self) -> None:
         """Puts a virtual environment there that only writes the log."""
@@ -58,7 +60,7 @@ class Checkout:
 
     def make(self, *args: str, **environ: str) -> subprocess.CompletedProcess[str]:
         kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
-        quiet = {"XDG_CONFIG_HOME": str(self.folder / "none")}
+        quiet = {"XDG_CONFIG_HOME": str(self.folder / "none"), "HAS_TORCH": "yes"}
         return subprocess.run(
             ["make", *args],
             cwd=self.folder,
@@ -109,9 +111,23 @@ def test_a_lock_that_has_changed_is_installed(ready: Checkout) -> None:
 
 
 def test_run_after_test_leaves_the_test_packages(ready: Checkout) -> None:
-    assert ready.log("types") == ["uv pip sync index=", "python -m pyright"]
+    assert ready.log("types") == ["uv pip install index=", "python -m pyright"]
     assert ready.log("run") == ["python run.py serve"]
     assert ready.log("types") == ["python -m pyright"]
+
+
+def test_the_sets_hold_each_other(ready: Checkout) -> None:
+    assert ready.log("cosyvoice") == ["uv pip install index="]
+    assert ready.log("run") == ["python run.py serve"]
+    assert ready.log("types") == ["uv pip install index=", "python -m pyright"]
+    assert ready.log("cosyvoice") == []
+
+
+def test_torch_is_installed_where_there_is_none(ready: Checkout) -> None:
+    torch = "python -m pip install --quiet --disable-pip-version-check torch==2.13.0"
+    for verb in ("cosyvoice", "types"):
+        assert ready.log(verb, HAS_TORCH="")[:2] == [torch, "uv pip install index="]
+    assert ready.log("run", HAS_TORCH="") == ["python run.py serve"]
 
 
 def test_the_tests_are_covered_unless_a_part_is_asked_for(ready: Checkout) -> None:

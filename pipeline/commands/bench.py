@@ -14,6 +14,7 @@ from pipeline.commands.failures import failures_as_json
 from pipeline.commands.options import (
     AsrName,
     ConfigFile,
+    Engines,
     LlmName,
     Sets,
     TtsName,
@@ -32,7 +33,7 @@ app = typer.Typer(
     cls=PlainGroup,
     no_args_is_help=True,
     add_completion=False,
-    help="Measure latency, barge-in and sessions: a daemon of its own, a client in real time.",
+    help="Measure latency, barge-in, sessions and speech, beside others' where they can be run.",
 )
 
 #: `--engines` of this name are those of the configuration
@@ -264,6 +265,109 @@ def sessions(
             )
         page = write_report(result, report, _facts()) if report is not None else None
         _show(result.to_json(), sessions_table(result), page, as_json=as_json)
+
+
+@app.command(
+    cls=PlainCommand, epilog="Example: run.py bench tts --peer upstream --report bench-report"
+)
+def tts(
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            metavar="HOST:PORT",
+            help="A running `run.py tts`, also as https://HOST:PORT, in place of an engine here.",
+        ),
+    ] = None,
+    key: Annotated[
+        str,
+        typer.Option("--key", metavar="KEY", envvar="DUPLEXD_API_KEY", help="API key for --url."),
+    ] = "",
+    cacert: Annotated[
+        Path | None,
+        typer.Option(
+            "--cacert", metavar="FILE", help="Trust this certificate of --url and no other."
+        ),
+    ] = None,
+    voice: Annotated[
+        str | None,
+        typer.Option("--voice", metavar="NAME", help="Who speaks; else the default."),
+    ] = None,
+    peer: Annotated[
+        Literal["upstream"] | None,
+        typer.Option(
+            "--peer",
+            metavar="upstream",
+            help="Measure CosyVoice with random weights, and upstream's own loop beside it.",
+        ),
+    ] = None,
+    size: Annotated[
+        Literal["tiny", "full"] | None,
+        typer.Option(
+            "--size",
+            metavar="tiny|full",
+            help="Of the CosyVoice with random weights; full, as published, unless set.",
+        ),
+    ] = None,
+    lengths: Annotated[
+        str | None,
+        typer.Option(
+            "--lengths",
+            metavar="N,N,...",
+            help="Characters of the texts: 20,50,100,200 unless set; with random weights none.",
+        ),
+    ] = None,
+    counts: Annotated[
+        str | None,
+        typer.Option(
+            "--counts",
+            metavar="N,N,...",
+            help="Requests at a time: 1,2,4,8,10 unless set; with random weights none.",
+        ),
+    ] = None,
+    repeat: Annotated[
+        int | None,
+        typer.Option(
+            "--repeat", min=1, help="Ask for everything so many times: 5, with random weights 1."
+        ),
+    ] = None,
+    as_json: Json = False,
+    report: ReportFolder = None,
+    config: ConfigFile = None,
+    sets: Sets = None,
+    tts: TtsName = None,
+    engines: Engines = None,
+) -> None:
+    """Speech: how soon it is heard, how fast it is made, and for how many at a time.
+
+    Measures the configured voice, a service that runs, or CosyVoice with random weights beside its
+    upstream. docs/benchmarks.md has the definitions.
+    """
+    with _ready(as_json):
+        from pipeline.bench.tts import TtsPlan, run_tts
+        from pipeline.bench.tts_report import tts_table, write_report
+
+        settings = configured(config, sets, tts=tts, engines=engines)
+        plan = TtsPlan(
+            size=size,
+            peer=peer is not None,
+            url=url,
+            key=key,
+            cacert=cacert,
+            voice=voice,
+            lengths=_numbers(lengths),
+            counts=_numbers(counts),
+            repeat=repeat,
+        )
+        if plan.engine:
+            from pipeline.commands.weights import fetch_missing
+            from pipeline.needs import needed_voice
+
+            fetch_missing(settings, needed_voice(settings))
+        with _progress(as_json) as tell:
+            result = run_tts(settings, plan, on_progress=tell)
+        page = write_report(result, report, _facts()) if report is not None else None
+        _show(result.to_json(), tts_table(result), page, as_json=as_json)
 
 
 @app.command(hidden=True, cls=PlainCommand)

@@ -1,4 +1,4 @@
-"""`run.py models`: list, fetch and verify the model weights.
+"""`run.py models`: list, fetch and verify the model weights; make some of random numbers.
 
 Exit codes: 0 done, 1 a model is missing, corrupt or not to be had, 2 wrong usage, configuration or
 manifest.
@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -25,13 +25,13 @@ from pipeline.config import Config
 from pipeline.needs import needed_models
 from pipeline.store import open_store
 from services.models import ModelState, ModelStore, fetch_options
-from tts_engine.errors import DuplexdError
+from tts_engine.errors import DuplexdError, EngineFailed, ModelError
 
 app = typer.Typer(
     cls=PlainGroup,
     add_completion=False,
     no_args_is_help=True,
-    help="Model weights: list, fetch, verify.",
+    help="Model weights: list, fetch, verify, make random ones.",
     epilog="Example: run.py models fetch",
 )
 
@@ -134,6 +134,47 @@ def verify(
         typer.echo(f"no model in {store.root}; `{brings}` brings them", err=True)
     if not rows or not all(row["ok"] for row in rows):
         raise typer.Exit(1)
+
+
+@app.command(
+    "make-random",
+    cls=PlainCommand,
+    epilog="Example: run.py models make-random --size full /tmp/random-cosyvoice2",
+)
+def make_random_(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The directory to make; must not be there yet.")
+    ],
+    kind: Annotated[
+        Literal["cosyvoice2", "cosyvoice3"], typer.Option(help="Which model's architecture.")
+    ] = "cosyvoice2",
+    size: Annotated[
+        Literal["tiny", "full"], typer.Option(help="60 MB for tests, or 3.7 GB as published.")
+    ] = "tiny",
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the random weights.")] = 0,
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CHECKOUT",
+            envvar="COSYVOICE_HOME",
+            help="A git checkout of CosyVoice; without it the installed modules are used.",
+        ),
+    ] = None,
+) -> None:
+    """Make a CosyVoice model with random weights, for tests and benchmarks."""
+    started = time.monotonic()
+    try:
+        from tts_engine.cosyvoice.make_random import make_random
+    except ModuleNotFoundError as error:
+        raise EngineFailed(
+            f"making a model needs {error.name}, which is not installed",
+            mend="Run `make cosyvoice`.",
+        ) from error
+    try:
+        make_random(kind, size, directory, seed=seed, home=home)
+    except OSError as error:
+        raise ModelError(f"{directory} cannot be made: {error.strerror or error}") from error
+    typer.echo(f"{kind}, {size}, random: {directory} ({time.monotonic() - started:.1f} s)")
 
 
 def _settings(

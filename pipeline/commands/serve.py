@@ -21,11 +21,21 @@ from services.access.hosts import host_port, is_loopback, plain
 from tts_engine.errors import DuplexdError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from typing import TypeAlias
+
     import uvicorn
     from fastapi import FastAPI
 
     from pipeline.config import Config
     from services.access.tls import Tls
+
+    #: an application, and why it ended the server, if it did
+    Made: TypeAlias = tuple[FastAPI, Callable[[], DuplexdError | None]]
+    #: builds it of the configuration, the addresses of its pages, the authority's certificate, and
+    #: what ends the server
+    Maker: TypeAlias = Callable[[Config, Sequence[str], Path | None, Callable[[], None]], Made]
 
 #: larger messages are closed with 1009 before anything of them is parsed
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
@@ -47,6 +57,21 @@ def run(config: Config) -> None:
         DuplexdError: the port is taken, a model is not to be had, an engine cannot be started, the
             keys or the certificate cannot be used.
     """
+    host(config, fetch=lambda: fetch_needed(config, say=logger.info), make=_make_daemon)
+
+
+def host(config: Config, *, fetch: Callable[[], None], make: Maker) -> None:
+    """Serves an application as `config.server` has it, until Ctrl-C or SIGTERM.
+
+    Args:
+        config: of the server and the log.
+        fetch: gets what the application needs, once it is certain that it can be served.
+        make: builds it.
+
+    Raises:
+        DuplexdError: the port is taken, the keys or the certificate cannot be used; of `fetch` and
+            `make`; why the application has ended the server.
+    """
     # uvicorn takes the signal over while it serves, and gives it back once all is closed.
     signal.signal(signal.SIGTERM, _end)
     set_up_logging(config)
@@ -56,9 +81,9 @@ def run(config: Config) -> None:
         if key_required(config.server):
             key_ring(config.server)  # what is wrong with it is told before anything slow is done
         tls = tls_of(config.server)
-        fetch_needed(config, say=logger.info)
+        fetch()
         invite(config, pages(config.server, listener.getsockname()[1]), tls)
-        _serve(config, listener, tls)
+        _serve(config, listener, tls, make)
     finally:
         listener.close()
 
@@ -186,37 +211,40 @@ def uvicorn_config(app: FastAPI, tls: Tls | None, *, stall_s: float = STALL_S) -
     )
 
 
-def _serve(config: Config, listener: socket.socket, tls: Tls | None) -> None:
+def _serve(config: Config, listener: socket.socket, tls: Tls | None, make: Maker) -> None:
     import uvicorn
 
-    from pipeline.app import Daemon, create_app
-    from pipeline.store import open_store
-
-    daemon = Daemon(config=config, store=open_store(config))
-
-    def fail() -> None:
+    def end() -> None:
         server.should_exit = True
 
-    def ready() -> None:
-        found = pages(config.server, port)
-        socket_url = f"{found[0].replace('http', 'ws', 1)}v1/realtime"
-        browse = " or ".join(found)
-        logger.info("ready: point a Realtime client at {}, a browser at {}", socket_url, browse)
-
-    host, port = listener.getsockname()[:2]
-    app = create_app(
-        daemon, on_ready=ready, on_failure=fail, ca_certificate=tls.authority if tls else None
-    )
+    address, port = listener.getsockname()[:2]
+    app, failure = make(config, pages(config.server, port), tls and tls.authority, end)
     server = uvicorn.Server(uvicorn_config(app, tls, stall_s=config.speech.stall_s))
     scheme = "https" if tls else "http"
-    logger.info("listening on {}://{}, engines are warming up", scheme, host_port(host, port))
+    logger.info("listening on {}://{}, engines are warming up", scheme, host_port(address, port))
     try:
         _until_stopped(server, listener)
     finally:
         # Also when the signal is given back, which ends this call.
         logger.info("stopped")
-    if daemon.failure is not None:
-        raise daemon.failure
+    if error := failure():
+        raise error
+
+
+def _make_daemon(
+    config: Config, found: Sequence[str], authority: Path | None, end: Callable[[], None]
+) -> Made:
+    from pipeline.app import Daemon, create_app
+    from pipeline.store import open_store
+
+    def ready() -> None:
+        socket_url = f"{found[0].replace('http', 'ws', 1)}v1/realtime"
+        browse = " or ".join(found)
+        logger.info("ready: point a Realtime client at {}, a browser at {}", socket_url, browse)
+
+    daemon = Daemon(config=config, store=open_store(config))
+    app = create_app(daemon, on_ready=ready, on_failure=end, ca_certificate=authority)
+    return app, lambda: daemon.failure
 
 
 def _until_stopped(server: uvicorn.Server, listener: socket.socket) -> None:

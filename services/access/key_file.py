@@ -11,8 +11,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from services.files import Stamp, locked, replace_file, stamp_of
 from tts_engine.errors import BadRequest, ConfigError, DuplexdError
+from tts_engine.files import Stamp, locked, replace_file, stamp_of
 
 NAME_LENGTH = 64
 

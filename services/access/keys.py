@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from loguru import logger
 
 from services.access.key_file import KeyFile
-from services.files import Stamp
 from tts_engine.errors import ConfigError, DuplexdError
+from tts_engine.files import Stamp
 
 #: a key that is set by hand has at least so many characters
 MIN_LENGTH = 16

@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from services.access.public import CHALLENGE
-from services.api_errors import ApiError
 from tts_engine.errors import DuplexdError
+from tts_engine.service.api_errors import ApiError
 
 #: characters of what somebody sent that are shown
 _SHOWN = 100

@@ -7,8 +7,8 @@ import ssl
 from loguru import logger
 
 from services.access.tls import Tls, given_tls
-from services.files import Stamp, stamp_of
 from tts_engine.errors import DuplexdError
+from tts_engine.files import Stamp, stamp_of
 
 #: how often the files are looked at, seconds
 LOOK_EVERY_S = 30

@@ -15,8 +15,8 @@ from loguru import logger
 
 from services.access.certificate import Bundle, Names, fingerprint_of, make_bundle, still_good
 from services.access.public import CA_PATH
-from services.files import locked, replace_file
 from tts_engine.errors import ConfigError, DuplexdError
+from tts_engine.files import locked, replace_file
 
 _CERTIFICATE, _KEY = "server.crt", "server.key"
 

@@ -9,7 +9,7 @@ out is the same for all of them: a call begins, its arguments grow, and it is do
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -80,6 +80,11 @@ class _Piece:
     id: str
     name: str
     arguments: str
+
+
+def field_of(value: object, name: str) -> object:
+    """A field of a JSON object; None if it has none, or is no object."""
+    return cast("dict[str, object]", value).get(name) if isinstance(value, dict) else None
 
 
 class CallDeltas:
@@ -244,17 +249,10 @@ def _grow(call: _Call, delta: str, events: list[CallEvent]) -> None:
         events.append(CallArguments(call.call_id, delta))
 
 
-def _field(value: object, name: str) -> object:
-    """A field of an object or of a mapping; None if it has none."""
-    if isinstance(value, Mapping):
-        return cast("Mapping[str, object]", value).get(name)
-    return cast(object, getattr(value, name, None))
-
-
 def _read(entry: object) -> _Piece:
-    function = _field(entry, "function")
-    index, call_id = _field(entry, "index"), _field(entry, "id")
-    name, arguments = _field(function, "name"), _field(function, "arguments")
+    function = field_of(entry, "function")
+    index, call_id = field_of(entry, "index"), field_of(entry, "id")
+    name, arguments = field_of(function, "name"), field_of(function, "arguments")
     return _Piece(
         index=index if isinstance(index, int) and not isinstance(index, bool) else None,
         id=call_id[:MAX_NAME] if isinstance(call_id, str) else "",

@@ -26,9 +26,9 @@ from urllib.parse import urlsplit
 
 from loguru import logger
 
-from services.llm.child_process import ChildProcess
-from services.llm.restart import Backoff, RestartPolicy
+from services.llm.child_process import ServerProcess
 from tts_engine.errors import DuplexdError, EngineFailed, ModelMissing
+from tts_engine.restart import Backoff, RestartPolicy
 
 LocalState = Literal["starting", "ready", "restarting", "failed"]
 #: the new state, and why
@@ -109,8 +109,8 @@ class LocalLlm:
         self._command = tuple(command)
         self._grace_s = grace_s
         self._address = ""
-        self._child: ChildProcess | None = None
-        self._task: asyncio.Task[ChildProcess] | asyncio.Task[None] | None = None
+        self._child: ServerProcess | None = None
+        self._task: asyncio.Task[ServerProcess] | asyncio.Task[None] | None = None
         self._closed = False
         self.state: LocalState = "starting"
         #: why it is in that state
@@ -180,7 +180,7 @@ class LocalLlm:
             *("--parallel", str(self._parallel)),
         ]
 
-    async def _launch(self) -> ChildProcess:
+    async def _launch(self) -> ServerProcess:
         """Brings up a child.
 
         Raises:
@@ -190,12 +190,10 @@ class LocalLlm:
         if port and not port_is_free(port):
             logger.warning(f"{NAME}: port {port} was taken by another program, using a new one")
             port = 0
-        self._child = child = await ChildProcess.spawn(
-            (*self._command, *self._options(port)),
-            hello=json.dumps({"api_key": self.api_key}),
-            name=NAME,
-            grace_s=self._grace_s,
+        self._child = child = await ServerProcess.spawn(
+            (*self._command, *self._options(port)), name=NAME, grace_s=self._grace_s
         )
+        child.write(json.dumps({"api_key": self.api_key}).encode() + b"\n")
         address = await child.ready(self._start_timeout_s)
         moved = bool(self._address) and address != self._address
         self._address = address
@@ -204,7 +202,7 @@ class LocalLlm:
             self._on_address(self.base_url)
         return child
 
-    async def _supervise(self, child: ChildProcess) -> None:
+    async def _supervise(self, child: ServerProcess) -> None:
         """Watches the child and its successors, until cancelled."""
         clock = asyncio.get_running_loop().time
         while True:
@@ -212,7 +210,7 @@ class LocalLlm:
             cause = await child.ended()
             child = await self._revive(cause, served_s=clock() - since)
 
-    async def _revive(self, cause: str, *, served_s: float) -> ChildProcess:
+    async def _revive(self, cause: str, *, served_s: float) -> ServerProcess:
         """Tries until a new child is up."""
         while True:
             verdict = self._backoff.died(served_s=served_s)

@@ -40,6 +40,7 @@ from services.answer import (
     by_language,
 )
 from services.llm.calls import CallArguments, CallBegun, CallDone, CallEvent
+from services.llm.client import stream_chat
 from services.llm.context import fit, halve, is_too_long, tokens_of
 from services.llm.failures import describe_failure
 from services.llm.load import ServerLoad
@@ -166,26 +167,6 @@ class AnswerService(OpenAILLMService):
         logger.opt(exception=exception).error("{}: {}", self, error_msg)
         await self.apologise(describe_failure(exception or EngineFailed(error_msg)))
 
-    def build_chat_completion_params(self, params_from_context: Any) -> dict[str, Any]:
-        """Puts the system prompt first, and merges messages in a row of the same role.
-
-        The prompt is that of the conversation's first turn, and stays: a prompt that changes with
-        the language makes the server read the whole conversation anew. A turn in another language
-        says so itself, in the same words each time, so that the prefix stays what it was.
-        """
-        params = super().build_chat_completion_params(params_from_context)
-        messages: list[Any] = with_objects(with_outputs(params["messages"]))
-        if not self._plan.instructions:
-            messages = with_switches(messages, self._prompt_language(), self._answers.switches)
-        # Past the client's own look at each message: 15 ms of the event loop for sixty of them.
-        params["messages"] = ()
-        body = {"messages": all_well_formed(with_prompt(self._prompt(), messages))}
-        params["extra_body"] = body
-        params["temperature"] = self._plan.temperature
-        params["max_tokens"] = self._plan.max_tokens
-        params.update(all_well_formed(_tool_params(self._plan, self._offered())))
-        return params
-
     async def get_chat_completions(self, context: LLMContext) -> Any:
         """Asks the server; what comes back ends early instead of raising.
 
@@ -227,15 +208,36 @@ class AnswerService(OpenAILLMService):
             raise EngineFailed("A function was to be called, and " + NO_TOOLS, mend=OFFER_TOOLS)
         # A bound of the answer that leaves nothing for the question is not to be taken at its word.
         room = max(most - plan.max_tokens, most // 2)
-        tools = json.dumps(_tool_params(plan, offered), ensure_ascii=False)
-        room -= tokens_of(self._prompt()) + (tokens_of(tools) if offered else 0)
+        room -= tokens_of(self._prompt())
+        if offered:
+            room -= tokens_of(json.dumps(_tool_params(plan, offered), ensure_ascii=False))
         self._shorten(context, fit(context.messages, room))
         try:
-            return await super().get_chat_completions(context)
+            return await stream_chat(self._shared_client, self._request(context.messages))
         except Exception as error:
             if not is_too_long(error) or not self._shorten(context, halve(context.messages)):
                 raise
-        return await super().get_chat_completions(context)
+        return await stream_chat(self._shared_client, self._request(context.messages))
+
+    def _request(self, conversation: list[Any]) -> dict[str, Any]:
+        """Puts the system prompt first, and merges messages in a row of the same role.
+
+        The prompt is that of the conversation's first turn, and stays: a prompt that changes with
+        the language makes the server read the whole conversation anew. A turn in another language
+        says so itself, in the same words each time, so that the prefix stays what it was.
+        """
+        plan = self._plan
+        messages: list[Any] = with_objects(with_outputs(conversation))
+        if not plan.instructions:
+            messages = with_switches(messages, self._prompt_language(), self._answers.switches)
+        return {
+            "model": self._answers.model,
+            "stream_options": {"include_usage": True},
+            "temperature": plan.temperature,
+            "max_tokens": plan.max_tokens,
+            "messages": all_well_formed(with_prompt(self._prompt(), messages)),
+            **all_well_formed(_tool_params(plan, self._offered())),
+        }
 
     def _shorten(self, context: LLMContext, kept: list[Any] | None) -> bool:
         """Drops what is not kept: from the context itself, which would grow without end."""

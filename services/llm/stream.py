@@ -16,7 +16,7 @@ from typing import Any
 from loguru import logger
 
 from services.face import Cut, Usage
-from services.llm.calls import CallDeltas, CallDone, CallEvent
+from services.llm.calls import CallDeltas, CallDone, CallEvent, field_of
 from services.llm.failures import CHECK_URL, LATER, describe_failure
 from services.llm.load import ServerLoad
 from services.llm.messages import SurrogateJoiner
@@ -26,8 +26,6 @@ from tts_engine.text.hidden import HiddenFilter
 
 #: characters that are handed on in one go, some milliseconds of work; then the loop goes round
 PIECE = 500
-#: what a chunk costs besides its text, in characters
-_CHUNK_COST = 25
 #: a model may think aloud for so many times the limit of its first token
 THINKING_TIMES = 4
 #: longest wait for the end of a stream whose answer is complete, seconds
@@ -140,7 +138,6 @@ class AnswerStream:
         self._finish = ""
         self._tools = False
         self._usage: Usage | None = None
-        self._work = 0
         self._thinking_until = 0.0
         self._chunks = self._counted()
         self.called = False
@@ -192,13 +189,12 @@ class AnswerStream:
                 delta = self._open(chunk)
                 text, tool_calls, lives = self._read(delta)
                 for piece in self._cut(text):
-                    if self._is_work(len(piece)):
-                        await asyncio.sleep(0)
                     yield TextChunk(piece)
-                if work := self._read_calls(tool_calls):
+                    # The loop goes round: it may have been enough to speak, and more is there.
+                    await asyncio.sleep(0)
+                if self._read_calls(tool_calls):
                     lives = True
-                    if self._is_work(work):
-                        await asyncio.sleep(0)
+                    await asyncio.sleep(0)
                 if self._is_over():
                     break
                 # Only now: the voice may have made us wait.
@@ -232,16 +228,16 @@ class AnswerStream:
         Returns:
             Its delta, or what is in its place.
         """
-        usage = _usage_of(getattr(chunk, "usage", None))
+        usage = _usage_of(field_of(chunk, "usage"))
         if usage is not None and usage != self._usage:
             self._usage = usage
             self._on_usage(usage)
-        choices = getattr(chunk, "choices", None)
+        choices = field_of(chunk, "choices")
         choice: object = choices[0] if isinstance(choices, list) and choices else None
-        finish = getattr(choice, "finish_reason", None)
+        finish = field_of(choice, "finish_reason")
         if isinstance(finish, str):
             self._finish = finish
-        return getattr(choice, "delta", None)
+        return field_of(choice, "delta")
 
     def _read(self, delta: object) -> tuple[str, object, bool]:
         """Takes out what is text, and what is of function calls.
@@ -249,10 +245,10 @@ class AnswerStream:
         Returns:
             The text, what is in place of `tool_calls`, and whether the delta is a sign of life.
         """
-        content = getattr(delta, "content", None)
+        content = field_of(delta, "content")
         text = self._joiner.push(content) if isinstance(content, str) and content else ""
-        lives = bool(text or getattr(delta, "reasoning_content", None))
-        tool_calls: object = getattr(delta, "tool_calls", None)
+        lives = bool(text or field_of(delta, "reasoning_content"))
+        tool_calls = field_of(delta, "tool_calls")
         if text:
             self._begin()
         if text and self._text_calls is not None:
@@ -260,22 +256,22 @@ class AnswerStream:
             tool_calls = tool_calls or written
         return text, tool_calls, lives
 
-    def _read_calls(self, tool_calls: object) -> int:
+    def _read_calls(self, tool_calls: object) -> bool:
         """Takes function calls, and tells them.
 
         Returns:
-            Their characters.
+            There are any.
         """
         self._tools = self._tools or bool(tool_calls)
         if not tool_calls or self._calls is None:
-            return 0
+            return False
         self._begin()
         before = self._calls.chars
         events = self._calls.push(tool_calls)
         self._tell(events)
         self._speaks = self._speaks or bool(events)
         self._chars += self._calls.chars - before
-        return self._calls.chars - before
+        return True
 
     def _begin(self) -> None:
         if not self._began:
@@ -321,14 +317,6 @@ class AnswerStream:
             self._speaks = any(c.isalnum() for char in text for c in self._hidden.feed(char))
         return [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
 
-    def _is_work(self, chars: int) -> bool:
-        """Whether a piece's worth of work was done since the loop last went round."""
-        self._work += chars + _CHUNK_COST
-        if self._work <= PIECE:
-            return False
-        self._work = 0
-        return True
-
     def _broken_off(self) -> DuplexdError:
         if self._chars:
             return EngineFailed("The language model's server broke off its answer", mend=LATER)
@@ -354,12 +342,12 @@ def _usage_of(value: object) -> Usage | None:
     made = _count(value, "completion_tokens")
     if given is None or made is None:
         return None
-    cached = _count(getattr(value, "prompt_tokens_details", None), "cached_tokens") or 0
+    cached = _count(field_of(value, "prompt_tokens_details"), "cached_tokens") or 0
     return Usage(input_tokens=given, output_tokens=made, cached_tokens=min(cached, given))
 
 
 def _count(value: object, name: str) -> int | None:
-    count = getattr(value, name, None)
+    count = field_of(value, name)
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < _MAX_TOKENS:
         return None
     return count

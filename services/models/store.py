@@ -18,12 +18,12 @@ from pathlib import Path
 import platformdirs
 from loguru import logger
 
-from services.files import locked
 from services.models.files import Stamp, corrupt, digest
 from services.models.manifest import Manifest, Model, ModelFile
 from services.models.sources import bring
 from services.models.wheels import WheelCache
 from tts_engine.errors import ModelCorrupt, ModelError, ModelMissing
+from tts_engine.files import locked
 
 #: file (or model), bytes done, bytes in all, stage in words
 Progress = Callable[[str, int, int, str], None]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fastapi import Response, WebSocket
+from fastapi import WebSocket
 
-from services.api_errors import ApiError
 from tts_engine.errors import AtCapacity, BadRequest, DuplexdError, UnknownVoice
+from tts_engine.service.api_errors import ApiError
 
 #: when to come again, seconds
 _FULL_S, _WARMING_S = 5, 2
@@ -18,16 +18,6 @@ class WarmingUp(AtCapacity):
 async def refuse(socket: WebSocket, error: DuplexdError) -> None:
     """Answers the handshake with an error in OpenAI's shape."""
     await socket.send_denial_response(_answer(error).response())
-
-
-def no_upgrade() -> Response:
-    """Answers a plain request for what is a WebSocket."""
-    error = BadRequest(
-        "This is a WebSocket, and the request has no `Upgrade: websocket`",
-        mend="Connect to ws:// or wss://; a proxy in between must pass Upgrade and Connection on",
-    )
-    headers = {"Upgrade": "websocket", "Connection": "Upgrade"}
-    return ApiError(error, 426, code="upgrade_required", headers=headers).response()
 
 
 def _answer(error: DuplexdError) -> ApiError:

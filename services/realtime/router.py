@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response, WebSocket
 
 from services.face import FaceContext, PacingProfile
 from services.realtime.connection import RealtimeConnection
-from services.realtime.handshake import no_upgrade
+from tts_engine.service.api_errors import no_upgrade
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

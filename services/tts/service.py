@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Protocol
+from typing import Protocol, cast
 
 from pipecat.frames.frames import AggregatedTextFrame, Frame, TTSAudioRawFrame
 from pipecat.processors.frame_processor import FrameDirection
@@ -52,7 +52,8 @@ class VoiceService(TTSService):
             sample_rate=engine.sample_rate,
             push_start_frame=True,
             push_stop_frames=True,
-            stop_frame_timeout_s=24 * 3600.0,
+            # None: with a time, pipecat's wait for each piece of audio is a task of its own.
+            stop_frame_timeout_s=cast(float, None),
             max_consecutive_zero_audio_contexts=0,
         )
         self._engine = engine
@@ -104,6 +105,8 @@ class VoiceService(TTSService):
                     frame.metadata[CLAUSE] = clause
                     frame.metadata[MARKS] = chunk.marks
                     yield frame
+                    # What was made is to be heard before more is made, however fast that is.
+                    await asyncio.sleep(0)
         except TimeoutError:
             waited = f"{self._clause_timeout_s:g} s"
             self._fail(revision, TimedOut(f"The voice gave nothing for {waited}"))

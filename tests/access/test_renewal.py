@@ -17,9 +17,9 @@ from services.access.certificate import make_bundle
 from services.access.key_file import KeyFile
 from services.access.renewal import Renewal
 from services.access.tls import Tls, own_tls
-from services.files import replace_file
 from tests.access.fakes import House, open_house
 from tests.access.test_tls import NAMES
+from tts_engine.files import replace_file
 
 
 @pytest.fixture

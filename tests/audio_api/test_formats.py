@@ -10,11 +10,10 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
-from services.audio_api.encoders import CONTENT_TYPES, RATE, make_encoder
-from services.audio_api.request import Format
 from services.scripted.tts import ScriptedVoice, detect_tone
 from tests.audio_api.conftest import TEXT, openai_client, seconds_of
 from tests.daemon.inside import inside
+from tts_engine.audio.encoders import CONTENT_TYPES, RATE, Format, make_encoder
 
 CODED: tuple[Format, ...] = ("mp3", "opus", "aac", "flac")
 #: what an encoder may add at either end, seconds

@@ -9,7 +9,6 @@ import openai
 import pytest
 
 from services.audio_api.request import MAX_BODY
-from services.audio_api.response import Places
 from services.scripted.tts import ScriptedVoice
 from tests.audio_api.conftest import (
     TEXT,
@@ -23,6 +22,7 @@ from tests.audio_api.conftest import (
 )
 from tests.daemon.inside import inside, settled
 from tts_engine.errors import AtCapacity, BadRequest
+from tts_engine.service.places import Places
 from tts_engine.text.stream import segment
 
 CLAUSES = [clause.text for clause in segment(TEXT)]
@@ -48,7 +48,7 @@ async def test_more_than_the_limit_are_asked_to_come_back():
 
 
 def test_there_are_as_many_places_as_were_set():
-    places = Places(2)
+    places = Places(2, what="are here", mend="Wait")
     with places, places, pytest.raises(AtCapacity), places:
         pass
     with places:
@@ -113,9 +113,9 @@ async def test_what_a_web_page_may_send_unasked_is_no_request(kind: str):
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
-    from services.audio_api import router
+    from tts_engine.service import bodies
 
-    monkeypatch.setattr(router, "BODY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(bodies, "BODY_TIMEOUT_S", 0.1)
     async with inside(voice=ScriptedVoice()) as served:
         reader, writer = await post(served, ask(), length=1000)
         head = await reader.readuntil(b"\r\n\r\n")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.api_errors import ApiError
 from services.audio_api.request import MAX_BODY, MAX_INPUT, SpeechRequest, parse
+from tts_engine.service.api_errors import ApiError
 
 GOOD: dict[str, Any] = {"model": "tts-1", "input": "你好", "voice": "alloy"}
 

@@ -7,18 +7,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from typing import Any, cast
+from contextlib import nullcontext
+from typing import Any
 
 import httpx
 import openai
 import pytest
 
 from pipeline.metrics import Metrics
-from services.audio_api.context import SpeechContext
-from services.audio_api.request import SpeechRequest
-from services.audio_api.response import Places, SpeechResponse
-from services.audio_api.speaker import Speaker
-from services.face import FaceContext, SessionFactory
 from services.scripted.tts import SAMPLE_RATE, ScriptedVoice, VoiceFault
 from tests.audio_api.conftest import (
     TEXT,
@@ -34,6 +30,8 @@ from tests.audio_api.conftest import (
 from tests.daemon.client import PATIENCE_S
 from tests.daemon.inside import inside, settled
 from tts_engine.errors import AtCapacity
+from tts_engine.service.desk import SpeechDesk
+from tts_engine.service.response import Job, SpeechResponse
 from tts_engine.text.stream import segment
 
 CLAUSES = [clause.text for clause in segment(TEXT)]
@@ -279,19 +277,15 @@ async def test_sse_says_what_failed_before_it_breaks_off():
 
 async def test_being_cancelled_ends_the_synthesis():
     voice, metrics = ValveVoice(), Metrics()
-    context = SpeechContext(
-        face=FaceContext(sessions=cast("SessionFactory", None)),
+    desk = SpeechDesk(
         engine=voice,
         accounts=metrics,
-        models=tuple,
+        ready=lambda: True,
+        voices=lambda: voice.voices,
+        chunk_timeout_s=PATIENCE_S,
     )
-    response = SpeechResponse(
-        context=context,
-        speaker=Speaker(engine=voice, ahead_s=1, chunk_timeout_s=PATIENCE_S),
-        places=Places(1),
-        request=SpeechRequest(input=TEXT, voice="one"),
-        voice="one",
-    )
+    job = Job(text=TEXT, param="input", speed=1)
+    response = SpeechResponse(desk=desk, job=job, voice=nullcontext("one"))
 
     async def receive() -> Any:
         await asyncio.Event().wait()

@@ -45,6 +45,7 @@ class DaemonProcess:
     """A daemon on a port of its own.
 
     Args:
+        verb: the command that serves.
         engines: for `--engines`; None: none.
         sets: for `--set`.
         args: further arguments.
@@ -55,13 +56,14 @@ class DaemonProcess:
     def __init__(
         self,
         *,
+        verb: str = "serve",
         engines: str | None = "scripted:instant",
         sets: Mapping[str, object] | None = None,
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         output: Path | None = None,
     ) -> None:
-        command = [sys.executable, "run.py", "serve", *args]
+        command = [sys.executable, "run.py", verb, *args]
         command += ["--engines", engines] if engines else []
         command += settings({"server.port": 0, **(sets or {})})
         self.lines: list[str] = []

@@ -13,6 +13,7 @@ import httpx2
 from services.face import Cut, Usage
 from services.items import FunctionCall
 from services.llm.calls import CallDone, CallEvent
+from services.llm.client import stream_chat
 from services.llm.load import ServerLoad
 from services.llm.stream import AnswerStream, StreamLimits, TextChunk
 from tests.llm.raw_server import Body, RawServer
@@ -67,7 +68,7 @@ async def read(
         reading.failures.append(error)
 
     stream = AnswerStream(
-        ask=lambda: server.client.chat.completions.create(model="m", messages=[], stream=True),
+        ask=lambda: stream_chat(server.client, {"model": "m", "messages": []}),
         load=ServerLoad(),
         limits=StreamLimits(first_token_s=first_token_s, idle_s=idle_s, chars=chars),
         offered=offered,

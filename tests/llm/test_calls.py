@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
 
 from services.llm.calls import CallArguments, CallBegun, CallDeltas, CallDone, CallEvent
 
@@ -188,12 +187,6 @@ def test_servers_differ_and_the_calls_are_the_same(
     chunks: list[Any], calls: list[tuple[str, str]]
 ) -> None:
     assert read(*chunks) == calls
-
-
-def test_the_clients_own_objects_are_read() -> None:
-    call = ChoiceDeltaToolCall.model_validate({"index": 0, "function": {"name": LAMP[0]}})
-    more = ChoiceDeltaToolCall.model_validate({"index": 0, "function": {"arguments": LAMP[1]}})
-    assert read([call], [more]) == [LAMP]
 
 
 def test_a_call_is_told_as_it_is_written_and_done_when_the_next_one_begins() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import openai
 import pytest
 
-from services.llm.client import is_loopback, make_client, probe, warm
+from services.llm.client import is_loopback, make_client, probe, stream_chat, warm
 from services.llm.failures import describe_failure
 from tts_engine.errors import (
     AtCapacity,
@@ -151,14 +151,24 @@ async def stream_failure(url: str, **options: Any) -> DuplexdError:
     """What an answer's stream fails with."""
     async with calling(url, **options) as client:
         try:
-            stream = await client.chat.completions.create(
-                model="m", messages=[{"role": "user", "content": "hi"}], stream=True
-            )
-            async for _ in stream:
+            request = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+            async for _ in await stream_chat(client, request):
                 pass
         except Exception as error:
             return describe_failure(error)
     raise AssertionError("the stream did not fail")
+
+
+async def test_a_stream_is_the_servers_own_json() -> None:
+    said = {"choices": [{"delta": {"content": "好", "odd": [1]}}]}
+    body = f"data: {json.dumps(said)}\n\ndata: 5\n\ndata: [DONE]\n\n"
+    request = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "more": {"a": None}}
+    async with (
+        serving(completions=reply(200, body, EVENTS)) as server,
+        calling(server.url) as client,
+    ):
+        assert [event async for event in await stream_chat(client, request)] == [said, 5]
+        assert server.requests == [("completions", {**request, "stream": True})]
 
 
 def closed_port() -> int:

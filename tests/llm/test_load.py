@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from services.llm.client import stream_chat
 from services.llm.load import ServerLoad
 from services.llm.stream import AnswerStream, StreamLimits
 from tests.llm.raw_server import RawServer, silent_after, text
@@ -31,7 +32,7 @@ async def test_an_answer_counts_while_it_is_read() -> None:
         """Nobody wants to know."""
 
     stream = AnswerStream(
-        ask=lambda: server.client.chat.completions.create(model="m", messages=[], stream=True),
+        ask=lambda: stream_chat(server.client, {"model": "m", "messages": []}),
         limits=StreamLimits(first_token_s=5, idle_s=5, chars=10),
         load=load,
         offered=(),

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from services.llm.local import LocalLlm, choose_model
-from services.llm.restart import RestartPolicy
 from tts_engine.errors import EngineFailed, ModelMissing, TimedOut
+from tts_engine.restart import RestartPolicy
 
 FAKE = Path(__file__).with_name("fake_child.py")
 #: generous bound of everything that happens by itself

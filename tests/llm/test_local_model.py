@@ -20,7 +20,7 @@ from platformdirs import user_cache_path
 from services.items import FunctionCall
 from services.llm import local_child
 from services.llm.calls import CallDone
-from services.llm.child_process import ChildProcess
+from services.llm.child_process import ServerProcess
 from services.llm.client import make_client, probe, warm
 from services.llm.load import ServerLoad
 from services.llm.local import CHILD, LocalLlm
@@ -225,7 +225,8 @@ async def test_it_dies_with_a_parent_that_was_killed():
 async def test_it_ends_when_its_stdin_does():
     arguments = ["--parent", str(os.getpid()), "--model", str(MODEL), "--port", "0"]
     arguments += ["--threads", "1", "--context", "512", "--parallel", "1"]
-    child = await ChildProcess.spawn((*CHILD, *arguments), hello='{"api_key": "k"}', name="model")
+    child = await ServerProcess.spawn((*CHILD, *arguments), name="model")
+    child.write(b'{"api_key": "k"}\n')
     try:
         assert (await child.ready(60)).startswith("http://127.0.0.1:")
         child._stdin.close()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.llm.restart import Backoff, RestartPolicy
+from tts_engine.restart import Backoff, RestartPolicy
 
 
 def test_delays_double_until_it_is_called_failed():

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 import httpx2
 import pytest
 
+from services.llm.client import stream_chat
 from services.llm.load import ServerLoad
 from services.llm.stream import PIECE, AnswerStream, StreamLimits
 from tests.llm.raw_server import DONE, STOP, RawServer, delta, event, silent_after, text
@@ -203,6 +204,38 @@ async def test_a_listener_that_makes_it_wait_is_not_the_servers_silence() -> Non
     assert (reading.text, reading.failures) == ("好的。", [])
 
 
+def stream_of(server: RawServer) -> AnswerStream:
+    async def unexpected(error: DuplexdError) -> None:
+        raise AssertionError(error)
+
+    return AnswerStream(
+        ask=lambda: stream_chat(server.client, {"model": "m", "messages": []}),
+        load=ServerLoad(),
+        limits=StreamLimits(first_token_s=5, idle_s=5, chars=10),
+        offered=(),
+        new_call_id=str,
+        on_first_token=lambda: None,
+        on_call=lambda _: None,
+        on_usage=lambda _: None,
+        on_cut=lambda _: None,
+        on_failure=unexpected,
+    )
+
+
+async def test_tokens_that_are_all_there_do_not_keep_the_first_ones_back() -> None:
+    server, spoken = RawServer(lambda: [*text("好", "的", "。", "走"), *STOP]), asyncio.Event()
+    loop, heard_before = asyncio.get_running_loop(), list[str]()
+    stream = stream_of(server)
+    async for chunk in stream:
+        if spoken.is_set():
+            break
+        heard_before.append(chunk.text)
+        loop.call_soon(spoken.set)
+    assert heard_before == ["好"]
+    await stream.close()
+    await server.client.close()
+
+
 async def test_a_stream_that_is_closed_ends_its_request() -> None:
     closed = asyncio.Event()
 
@@ -214,22 +247,7 @@ async def test_a_stream_that_is_closed_ends_its_request() -> None:
             closed.set()
 
     server = RawServer(endless)
-
-    async def unexpected(error: DuplexdError) -> None:
-        raise AssertionError(error)
-
-    stream = AnswerStream(
-        ask=lambda: server.client.chat.completions.create(model="m", messages=[], stream=True),
-        load=ServerLoad(),
-        limits=StreamLimits(first_token_s=5, idle_s=5, chars=10),
-        offered=(),
-        new_call_id=str,
-        on_first_token=lambda: None,
-        on_call=lambda _: None,
-        on_usage=lambda _: None,
-        on_cut=lambda _: None,
-        on_failure=unexpected,
-    )
+    stream = stream_of(server)
     assert (await anext(aiter(stream))).text == "好"
     await stream.close()
     assert closed.is_set()

@@ -70,7 +70,15 @@ def test_a_flag_has_no_type_in_the_help(run: Run, args: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["serve"], ["doctor"], ["config", "show"], ["config", "docs"], ["talk"], ["models", "fetch"]],
+    [
+        ["serve"],
+        ["tts"],
+        ["doctor"],
+        ["config", "show"],
+        ["config", "docs"],
+        ["talk"],
+        ["models", "fetch"],
+    ],
 )
 def test_every_command_has_help_with_an_example(run: Run, command: list[str]) -> None:
     code, out, _ = run(*command, "--help")

@@ -39,6 +39,7 @@ def told() -> Metrics:
     metrics.error("s1", AtCapacity("full"))
     metrics.speech("done")
     metrics.speech_began(0.2)
+    metrics.speech_ended(chars=10, audio_s=2.0, took_s=1.0)
     return metrics
 
 
@@ -131,7 +132,7 @@ def test_outcomes_are_there_before_they_happen():
     metrics = Metrics()
     for outcome in ("answered", "interrupted", "failed"):
         assert value(metrics, "turns_total", outcome=outcome) == 0
-    for outcome in ("done", "refused", "failed", "gone", "stalled"):
+    for outcome in ("done", "refused", "failed", "gone", "stalled", "cancelled"):
         assert value(metrics, "speech_requests_total", outcome=outcome) == 0
 
 
@@ -148,7 +149,7 @@ def test_an_engines_queue_is_read_and_its_waits_are_gathered():
 
 
 async def test_the_loops_lag_is_sampled(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("pipeline.metrics.LAG_EVERY_S", 0.01)
+    monkeypatch.setattr("pipeline.service_metrics.LAG_EVERY_S", 0.01)
     metrics = Metrics()
     task = asyncio.create_task(metrics.watch_loop())
     await settled(lambda: value(metrics, "event_loop_lag_seconds_count") == 3, "not sampled")

@@ -33,6 +33,8 @@ def test_the_shipped_manifest_is_complete() -> None:
         "kokoro",
         "qwen2.5-coder-0.5b",
         "qwen2.5-coder-1.5b",
+        "cosyvoice2-0.5b",
+        "cosyvoice3-0.5b",
     ]
     alternative = manifest.models["whisper-base"].variants[1]
     assert set(alternative) == {"model.bin", "config.json", "tokenizer.json", "vocabulary.json"}

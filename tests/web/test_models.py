@@ -1,4 +1,4 @@
-"""Invariants: those of models.test.mjs, run by node."""
+"""Invariants: those of the *.test.mjs beside this file, run by node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from services.web.assets import FOLDER
 
 NODE = shutil.which("node")
-TESTS = Path(__file__).with_name("models.test.mjs")
+TESTS = sorted(Path(__file__).parent.glob("*.test.mjs"))
 
 
 def _major(node: str) -> int:
@@ -20,13 +20,14 @@ def _major(node: str) -> int:
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no node to run the page's modules with")
-def test_the_pages_modules(tmp_path: Path):
+@pytest.mark.parametrize("tests", TESTS, ids=lambda path: path.name)
+def test_the_pages_modules(tests: Path, tmp_path: Path):
     assert NODE is not None
     if _major(NODE) < 20:
         pytest.skip("this node has no test runner: 20 is the oldest that has")
-    for file in (TESTS, *FOLDER.glob("*.js")):
+    for file in (tests, *FOLDER.glob("*.js")):
         shutil.copy(file, tmp_path)
     (tmp_path / "package.json").write_text('{"type": "module"}')
-    command = [NODE, "--test", str(tmp_path / TESTS.name)]
+    command = [NODE, "--test", str(tmp_path / tests.name)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert result.returncode == 0, result.stdout + result.stderr

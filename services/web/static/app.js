@@ -9,18 +9,20 @@ import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { loudness } from "./energy.js";
 import { t } from "./i18n.js";
-import { asData, asText, toClipboard, toFile } from "./keep.js";
+import { asData, asText, toFile } from "./keep.js";
 import { listen } from "./keyboard.js";
 import { v2v } from "./latency.js";
-import { Link } from "./link.js";
-import { saveMenu } from "./menu.js";
+import { Link, reloadForKey } from "./link.js";
+import { copyButton, saveMenu } from "./menu.js";
 import { Microphone } from "./microphone.js";
 import { Notices } from "./notices.js";
 import { byId } from "./page.js";
 import { load, save } from "./settings.js";
 import { StageView } from "./stage-view.js";
+import { Tabs } from "./tabs.js";
 import { TimingView } from "./timing-view.js";
 import { TranscriptView } from "./transcript-view.js";
+import { VoicesTab } from "./voices-tab.js";
 import { append, cancel, message, respond, update } from "./wire.js";
 
 /** turns that a new connection is told of */
@@ -45,7 +47,13 @@ class App {
     this.stage = new StageView();
     this.notices = new Notices();
     this.awake = new Awake();
-    this.transcriptView = new TranscriptView({ onChip: (answer) => this.choose(answer) });
+    this.transcriptView = new TranscriptView({
+      onChip: (answer) => this.choose(answer),
+      onTry: (text) => {
+        this.composer.text = text;
+        void this.write();
+      },
+    });
     this.timingView = new TimingView({
       onChoose: (answer) => this.choose(answer),
       onClose: () => this.fold(),
@@ -67,6 +75,13 @@ class App {
       onChange: () => this.show(),
       onPermitted: () => this.notices.hide("mic-denied"),
     });
+    this.voices = new VoicesTab({
+      device: () => this.settings.device,
+      notices: this.notices,
+      onVoices: () => void this.choices.load().then(() => this.configure()),
+      onBusy: (busy) => this.yield(busy),
+    });
+    this.tabs = new Tabs({ onShow: (tab) => void this.voices.show(tab === "voices") });
     this.conversation = this.newConversation();
     this.socket = new Link({
       onOpen: () => this.opened(),
@@ -83,6 +98,7 @@ class App {
     this.show();
     this.showTimings();
     void this.choices.load();
+    this.tabs.begin();
   }
 
   newConversation() {
@@ -116,21 +132,15 @@ class App {
     byId("mute").addEventListener("click", () => this.microphone.toggle());
     byId("interrupt").addEventListener("click", () => this.interrupt());
     byId("clear").addEventListener("click", () => this.clear());
-    byId("copy").addEventListener("click", () => void this.copy());
+    copyButton(() => asText(this.conversation));
     saveMenu({
       onData: () => toFile(this.data(), "application/json", "json"),
       onText: () => toFile(asText(this.conversation), "text/markdown", "md"),
     });
-    for (const button of document.querySelectorAll(".try")) {
-      button.addEventListener("click", () => {
-        this.composer.text = button.textContent ?? "";
-        void this.write();
-      });
-    }
     listen({
       onSpace: () => this.microphone.toggle(),
       onEscape: () => this.escape(),
-      onText: () => this.composer.focus(),
+      onText: () => (this.tabs.shown === "talk" ? this.composer : this.voices).focus(),
     });
     window.addEventListener("pagehide", () => this.socket.end());
     window.addEventListener("pageshow", (event) => {
@@ -212,7 +222,8 @@ class App {
   trouble({ code, retryS, detail, waitingFor }) {
     this.conversation.lost();
     this.link = retryS === null ? "failed" : "waiting";
-    if (code === "key" && this.reloadForKey()) return;
+    const empty = !this.conversation.transcript.entries.length; // or it would be lost
+    if (code === "key" && empty && reloadForKey()) return;
     const now = () => {
       this.notices.hide();
       this.connect();
@@ -226,15 +237,6 @@ class App {
       onAct: reload ? () => location.reload() : now,
     });
     this.show();
-  }
-
-  /** The page that asks for the key takes this one's place, unless something would be lost. */
-  reloadForKey() {
-    const before = Number(sessionStorage.getItem("duplexd-key") ?? 0);
-    if (this.conversation.transcript.entries.length || Date.now() - before < 10_000) return false;
-    sessionStorage.setItem("duplexd-key", String(Date.now()));
-    location.reload();
-    return true;
   }
 
   /** Everything is closed. */
@@ -263,6 +265,12 @@ class App {
     this.notices.show({ code: "mic-lost" });
   }
 
+  /** The other tab records or plays something: the conversation keeps still. @param {boolean} wanted */
+  yield(wanted) {
+    if (wanted) this.interrupt();
+    this.microphone.hold(wanted);
+  }
+
   interrupt() {
     if (!this.conversation.answering) return;
     this.socket.send(cancel());
@@ -270,6 +278,7 @@ class App {
   }
 
   escape() {
+    if (this.voices.stop()) return;
     if (this.conversation.answering) this.interrupt();
     else if (this.composer.focused) this.composer.blur();
     else this.fold();
@@ -337,6 +346,7 @@ class App {
   translate() {
     this.notices.translate();
     this.choices.show();
+    this.voices.translate();
     this.transcriptView.translate(this.conversation.transcript.entries);
     this.show();
     this.showTimings();
@@ -383,16 +393,6 @@ class App {
     const { voice } = this.choices.session();
     const { version } = this.choices.about;
     return asData(this.conversation, { duplexd: version, voice, persona: this.settings.persona });
-  }
-
-  async copy() {
-    await toClipboard(asText(this.conversation));
-    const button = byId("copy");
-    button.textContent = t("copied");
-    byId("announcer").textContent = t("copied");
-    setTimeout(() => {
-      button.textContent = t("copy");
-    }, 1500);
   }
 }
 

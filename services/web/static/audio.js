@@ -7,7 +7,9 @@ import { RATE } from "./wire.js";
 
 /** Failures by what the user can do about them. */
 export class AudioFailure extends Error {
-  /** @param {"insecure" | "old-browser" | "mic-denied" | "mic-missing" | "mic-busy"} code */
+  /**
+   * @param {"insecure" | "old-browser" | "unloaded" | "mic-denied" | "mic-missing" | "mic-busy"} code
+   */
   constructor(code, cause = "") {
     super(`${code} ${cause}`.trim());
     this.code = code;
@@ -24,6 +26,7 @@ export function unable() {
  * @typedef {object} Wish the microphone that is wanted
  * @property {string} device its id; empty is the system's choice
  * @property {boolean} cancelEcho
+ * @property {boolean} [plain] as it sounds, for a recording: neither cleaned nor made louder
  */
 
 export class Sound {
@@ -89,11 +92,16 @@ export class Sound {
   async _open() {
     const context = makeContext();
     this._context = context;
-    await Promise.all(
-      ["playback-worklet.js", "microphone-worklet.js"].map((name) =>
-        context.audioWorklet.addModule(new URL(name, import.meta.url)),
-      ),
-    );
+    try {
+      await Promise.all(
+        ["playback-worklet.js", "microphone-worklet.js"].map((name) =>
+          context.audioWorklet.addModule(new URL(name, import.meta.url)),
+        ),
+      );
+    } catch (error) {
+      if (this._context === context) await this.end(); // it may be there the next time
+      throw new AudioFailure("unloaded", String(error));
+    }
     if (this._context !== context) return; // it was ended meanwhile
     const playback = new AudioWorkletNode(context, "playback", {
       numberOfInputs: 0,
@@ -112,7 +120,7 @@ export class Sound {
    */
   async record(wish) {
     const context = this._context;
-    this._stopRecording();
+    this.stopRecording();
     const stream = await capture(wish);
     if (!context || this._context !== context) {
       stream.getTracks().forEach((each) => each.stop());
@@ -122,7 +130,7 @@ export class Sound {
     const [track] = stream.getAudioTracks();
     track.enabled = !this._muted;
     track.onended = () => {
-      this._stopRecording();
+      this.stopRecording();
       this._onMicrophoneLost();
     };
     this._source = context.createMediaStreamSource(stream);
@@ -133,6 +141,19 @@ export class Sound {
       this._onFrame(data.pcm, data.rms);
     };
     this._source.connect(this._capture);
+  }
+
+  /** The microphone ends; the loudspeaker stays. */
+  stopRecording() {
+    this._stream?.getTracks().forEach((track) => {
+      track.onended = null;
+      track.stop();
+    });
+    this._source?.disconnect();
+    this._capture?.port.postMessage("end");
+    this._stream = null;
+    this._source = null;
+    this._capture = null;
   }
 
   /** Muted, nothing is sent: the daemon counts it as silence. @param {boolean} muted */
@@ -167,7 +188,7 @@ export class Sound {
 
   /** Everything ends; `open` starts anew. */
   async end() {
-    this._stopRecording();
+    this.stopRecording();
     document.removeEventListener("visibilitychange", this._wake);
     const context = this._context;
     this._context = null;
@@ -178,18 +199,6 @@ export class Sound {
       context.onstatechange = null;
       await context.close();
     }
-  }
-
-  _stopRecording() {
-    this._stream?.getTracks().forEach((track) => {
-      track.onended = null;
-      track.stop();
-    });
-    this._source?.disconnect();
-    this._capture?.port.postMessage("end");
-    this._stream = null;
-    this._source = null;
-    this._capture = null;
   }
 
   /** @param {Record<string, any>} event */
@@ -219,12 +228,12 @@ function makeContext() {
 }
 
 /** @param {Wish} wish */
-async function capture({ device, cancelEcho }) {
+async function capture({ device, cancelEcho, plain = false }) {
   const audio = {
     channelCount: 1,
     echoCancellation: cancelEcho,
-    noiseSuppression: true,
-    autoGainControl: true,
+    noiseSuppression: !plain,
+    autoGainControl: !plain,
   };
   try {
     return await navigator.mediaDevices.getUserMedia({

@@ -4,6 +4,7 @@
 import { microphones } from "./audio.js";
 import { lang, t } from "./i18n.js";
 import { byId, make, yes } from "./page.js";
+import { voiceName } from "./voice-name.js";
 
 /**
  * @typedef {{zh: string, en: string}} Bilingual
@@ -129,10 +130,4 @@ function options(select, list, chosen) {
     }),
   );
   if (list.some(([value]) => value === chosen)) select.value = chosen;
-}
-
-/** `zf_xiaobei` as people say it. @param {string} voice */
-function voiceName(voice) {
-  const name = voice.replace(/^[a-z]{2}_/, "").replaceAll("_", " ");
-  return name.charAt(0).toUpperCase() + name.slice(1);
 }

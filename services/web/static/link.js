@@ -9,6 +9,10 @@ import { Backoff } from "./backoff.js";
 
 /** a handshake that takes longer has failed, milliseconds */
 const HANDSHAKE_MS = 10_000;
+/** a page that asks for the key is not loaded again and again, milliseconds */
+const RELOAD_MS = 10_000;
+/** where this tab keeps when it was */
+const RELOADED = "duplexd-key";
 /** more than that waits on the socket: audio would come too late to be of use, bytes */
 const CONGESTED = 160_000;
 
@@ -122,4 +126,16 @@ export class Link {
     }
     return { code: "lost", retryS };
   }
+}
+
+/**
+ * The page that asks for the key takes this one's place, unless it just has.
+ * @returns {boolean} it does
+ */
+export function reloadForKey() {
+  const before = Number(sessionStorage.getItem(RELOADED) ?? 0);
+  if (Date.now() - before < RELOAD_MS) return false;
+  sessionStorage.setItem(RELOADED, String(Date.now()));
+  location.reload();
+  return true;
 }

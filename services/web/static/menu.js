@@ -1,7 +1,25 @@
 // @ts-check
 /** The menu of the save button. */
 
+import { t } from "./i18n.js";
+import { toClipboard } from "./keep.js";
 import { byId } from "./page.js";
+
+/** how long the button says that it was done, milliseconds */
+const COPIED_MS = 1500;
+
+/** The button that copies. @param {() => string} text */
+export function copyButton(text) {
+  const button = byId("copy");
+  button.addEventListener("click", async () => {
+    await toClipboard(text());
+    button.textContent = t("copied");
+    byId("announcer").textContent = t("copied");
+    setTimeout(() => {
+      button.textContent = t("copy");
+    }, COPIED_MS);
+  });
+}
 
 /** @param {{onData: () => void, onText: () => void}} actions */
 export function saveMenu({ onData, onText }) {

@@ -20,6 +20,8 @@ export class Microphone {
     this.obstacle = "";
     /** counts the starts: one that was ended meanwhile has nothing to say */
     this._attempt = 0;
+    /** muted by `hold` */
+    this._held = false;
   }
 
   /** It is there, muted or not. */
@@ -54,8 +56,20 @@ export class Microphone {
   /** Mutes it, or no more. @returns {boolean} it is there */
   toggle() {
     if (!this.there) return false;
+    this._held = false;
     this._become(this.state === "on" ? "muted" : "on");
     return true;
+  }
+
+  /** Mutes it for a while, unless it is; then it is again what it was. @param {boolean} held */
+  hold(held) {
+    if (held && this.state === "on") {
+      this._held = true;
+      this._become("muted");
+    } else if (!held && this._held) {
+      this._held = false;
+      if (this.state === "muted") this._become("on");
+    }
   }
 
   /** It is gone. */

@@ -13,8 +13,8 @@ const HANZI = /\p{Script=Han}/u;
 /** @typedef {import("./transcript.js").Entry} Entry */
 
 export class TranscriptView {
-  /** @param {{onChip: (answer: string) => void}} options */
-  constructor({ onChip }) {
+  /** @param {{onChip: (answer: string) => void, onTry: (text: string) => void}} options */
+  constructor({ onChip, onTry }) {
     this._onChip = onChip;
     this._box = byId("transcript");
     this._rows = byId("rows");
@@ -28,6 +28,9 @@ export class TranscriptView {
       this._follows = true;
       this._end();
     });
+    for (const button of document.querySelectorAll(".try")) {
+      button.addEventListener("click", () => onTry(button.textContent ?? ""));
+    }
     new ResizeObserver(() => this._follow()).observe(this._box);
   }
 

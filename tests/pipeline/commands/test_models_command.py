@@ -233,3 +233,26 @@ def test_help_has_an_example(cli: Cli, name: str) -> None:
 def test_the_default_models_are_in_the_shipped_manifest(cores: int) -> None:
     config = load_config(None, environ={})
     assert {*needed_models(config, cores)} <= {*store.open_store(config).manifest.models}
+
+
+def test_a_model_of_random_weights(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("models", "make-random", str(tmp_path / "model"), "--seed", "4")
+    assert code == 0
+    assert "cosyvoice2, tiny, random" in out
+    assert (tmp_path / "model" / "cosyvoice2.yaml").is_file()
+    code, _, err = run("models", "make-random", str(tmp_path / "model"))
+    assert (code, "is not empty" in err) == (2, True)
+    code, _, err = run("models", "make-random", "/proc/no/model")
+    assert (code, "/proc/no/model cannot be made" in err) == (1, True)
+
+
+def test_a_model_of_random_weights_needs_torch(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "tts_engine.cosyvoice.make_random", raising=False)
+    monkeypatch.delitem(sys.modules, "tts_engine.cosyvoice.loader", raising=False)
+    code, _, err = run("models", "make-random", str(tmp_path / "model"))
+    assert code == 1
+    assert "needs torch, which is not installed" in err
+    assert "make cosyvoice" in err

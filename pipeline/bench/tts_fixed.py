@@ -1,0 +1,216 @@
+"""CosyVoice with random weights, ours and upstream's, each made to speak the same number of tokens.
+
+Random weights never end by themselves at a sensible place, so how much is said is fixed: a
+character is as many speech tokens as people's are. Both sides work on the same loaded modules, in
+this process, and take turns, so that what the machine does meanwhile is the same for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import psutil
+import torch
+
+from pipeline.bench.tts_own import Own
+from pipeline.bench.tts_random import load_random, random_dir, reference_of
+from pipeline.bench.tts_result import SECONDS, Cost, SecondCost, Step, TtsResult
+from pipeline.bench.tts_sweep import SHARED, SHORT, OnProgress
+from pipeline.bench.tts_texts import text_of
+from pipeline.bench.tts_upstream import Upstream
+from tts_engine.cosyvoice.make_random import Size
+
+#: what is measured so often, and the median taken; of upstream's last second only one
+ROUNDS = 3
+#: speech tokens a character: 4.5 of them a second
+_TOKENS_A_CHAR = 25 / 4.5
+#: speech tokens of those that share the decoder's steps
+_SHARED_TOKENS = 16
+#: about how long each part takes beside the others
+_LOAD, _VOICE, _OWN, _PEER, _PEER_LATER, _SHARE, _SECONDS = (
+    25.0,
+    25.0,
+    12.0,
+    45.0,
+    120.0,
+    40.0,
+    80.0,
+)
+_PEER_SECONDS = 350.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedPlan:
+    """What is compared.
+
+    Parameters:
+        size: of the model.
+        device: as torch names them, or auto.
+        threads: of computation on the CPU.
+        home: a git checkout of CosyVoice; None: the installed modules.
+        peer: upstream is measured as well.
+        lengths, counts: what else is measured, see `Sweep`.
+        rounds: see ROUNDS.
+        cache: where random weights are kept; None is the user's cache.
+    """
+
+    size: Size
+    device: str = "auto"
+    threads: int = 1
+    home: Path | None = None
+    peer: bool = False
+    lengths: Sequence[int] = ()
+    counts: Sequence[int] = ()
+    repeat: int = 1
+    rounds: int = ROUNDS
+    cache: Path | None = None
+
+
+def run_fixed(plan: FixedPlan, on_progress: OnProgress) -> TtsResult:
+    """Runs the comparison.
+
+    Raises:
+        ModelError, EngineFailed
+    """
+    torch.set_num_threads(plan.threads)
+    progress = _Progress(on_progress, _work(plan))
+    progress(_LOAD, "random weights: made once, then loaded")
+    directory = random_dir(plan.size, home=plan.home, cache=plan.cache)
+    model = load_random(directory, home=plan.home, device=plan.device)
+    progress(_VOICE, "the voice")
+    reference = reference_of(model)
+    own = Own(model, reference, requests=max((SHARED, *plan.counts)))
+    peer = Upstream(model, reference, home=plan.home) if plan.peer else None
+    on_gpu = model.device.type == "cuda"
+    about = f"CosyVoice 2, random weights, {plan.size}, fp32 on {model.device}"
+    result = TtsResult(about=f"{own.about}: {about}", compare="wall" if on_gpu else "cpu")
+    if peer is not None:
+        result.peer = TtsResult(about=f"{peer.about}: {about}")
+    _share(result, own, progress)
+    _first_chunks(result, own, peer, plan.rounds, progress)
+    _seconds(result, own, peer, plan.rounds, progress)
+    _sweeps(result, own, peer, plan, progress)
+    progress(0.0, "done")
+    return result
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far it is.
+
+    Parameters:
+        tell: is told.
+        total: work in all.
+    """
+
+    tell: OnProgress
+    total: float
+    done: float = field(default=0.0, init=False)
+
+    def __call__(self, work: float, words: str) -> None:
+        """So much work begins."""
+        self.tell(min(1.0, self.done / self.total), words)
+        self.done += work
+
+
+def _work(plan: FixedPlan) -> float:
+    own = _LOAD + _VOICE + _SHARE + _SECONDS + plan.rounds * 2 * _OWN
+    peer = plan.rounds * (_PEER + _PEER_LATER) + _PEER_SECONDS if plan.peer else 0.0
+    return own + peer + sum(_swept(plan))
+
+
+def _swept(plan: FixedPlan) -> Iterable[float]:
+    """Work of each step of the sweeps."""
+    for length in plan.lengths:
+        yield plan.repeat * length * (4.0 + 10.0 * plan.peer)
+    for count in plan.counts:
+        yield plan.repeat * count * SHORT * (4.0 + 10.0 * plan.peer)
+
+
+def _share(result: TtsResult, own: Own, progress: _Progress) -> None:
+    """Four requests at a time; they are also what warms everything up."""
+    progress(_SHARE, f"{SHARED} requests at a time")
+    texts = [text_of(SHORT, turn=turn) for turn in range(SHARED)]
+    step = own.together(texts, tokens=_SHARED_TOKENS)
+    result.decode_steps_per_token = step.decode_steps_per_token
+    result.memory_mb = psutil.Process().memory_info().rss / 1e6
+
+
+def _first_chunks(
+    result: TtsResult, own: Own, peer: Upstream | None, rounds: int, progress: _Progress
+) -> None:
+    for number in range(1, rounds + 1):
+        which = f"round {number} of {rounds}"
+        progress(_OWN, f"first chunk, {which}")
+        result.first.append(own.first_chunk())
+        if peer is not None and result.peer is not None:
+            progress(_PEER, f"upstream's first chunk of its first request, {which}")
+            result.peer.first.append(peer.first_chunk(later=False))
+        progress(_OWN, f"first chunk of a later request, {which}")
+        result.later.append(own.first_chunk())
+        if peer is not None and result.peer is not None:
+            progress(_PEER_LATER, f"upstream's first chunk of a later request, {which}")
+            result.peer.later.append(peer.first_chunk(later=True))
+    if peer is not None and result.peer is not None:
+        result.peer.decode_steps_per_token = peer.decode_steps_per_token
+
+
+def _seconds(
+    result: TtsResult, own: Own, peer: Upstream | None, rounds: int, progress: _Progress
+) -> None:
+    """What a second of speech costs early and late; upstream's late one is too dear for rounds."""
+    progress(_SECONDS, "seconds 1 and 30")
+    result.seconds = _costs(own.token(), own.second, dict.fromkeys(SECONDS, rounds))
+    if peer is not None and result.peer is not None:
+        progress(_PEER_SECONDS, "upstream's seconds 1 and 30")
+        first, last = SECONDS
+        result.peer.seconds = _costs(peer.token(), peer.second, {first: rounds, last: 1})
+
+
+def _costs(
+    token: Cost, second: Callable[..., SecondCost], rounds: dict[int, int]
+) -> dict[int, SecondCost]:
+    found: dict[int, SecondCost] = {}
+    for number, count in rounds.items():
+        each = [second(number, token=token) for _ in range(count)]
+        found[number] = SecondCost(
+            llm=each[0].llm,
+            flow=median(cost.flow for cost in each),
+            vocoder=median(cost.vocoder for cost in each),
+        )
+    return found
+
+
+def _sweeps(
+    result: TtsResult, own: Own, peer: Upstream | None, plan: FixedPlan, progress: _Progress
+) -> None:
+    sides: list[tuple[TtsResult, Own | Upstream]] = [(result, own)]
+    if peer is not None and result.peer is not None:
+        sides.append((result.peer, peer))
+    work = iter(_swept(plan))
+    for length in plan.lengths:
+        progress(next(work), f"{length} characters")
+        for found, side in sides:
+            found.by_length[length] = _repeated(side, length, 1, plan.repeat)
+    for count in plan.counts:
+        progress(next(work), f"{count} at a time")
+        for found, side in sides:
+            found.by_concurrency[count] = _repeated(side, SHORT, count, plan.repeat)
+
+
+def _repeated(side: Own | Upstream, length: int, count: int, repeat: int) -> Step:
+    """Texts of so many characters, so many at a time."""
+    tokens = round(length * _TOKENS_A_CHAR)
+    steps = [
+        side.together([text_of(length, turn=turn + at) for at in range(count)], tokens=tokens)
+        for turn in range(repeat)
+    ]
+    shares = [each.decode_steps_per_token for each in steps]
+    return Step(
+        spoken=[spoken for step in steps for spoken in step.spoken],
+        wall_s=sum(step.wall_s for step in steps),
+        decode_steps_per_token=median(share for share in shares if share is not None),
+    )

@@ -1,0 +1,75 @@
+"""The worker's parts are put together for the device, and have spoken once before anybody asks."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tts_engine.cosyvoice import assembly
+from tts_engine.cosyvoice.assembly import Model, assemble, warm_up
+from tts_engine.cosyvoice.wire import Settings
+from tts_engine.errors import EngineFailed
+
+
+@pytest.fixture(scope="module")
+def model(model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    folder = tmp_path_factory.mktemp("voices")
+    return assemble(Settings(model_dir=str(model_dir), voices_dir=str(folder), steps=2))
+
+
+def test_what_is_left_open_is_chosen(model: Model) -> None:
+    assert model.kind == "cosyvoice2"
+    assert (model.limits.requests, model.limits.flow_rows) == (8, 1)
+    assert 1 < model.limits.live_s < 1e6  # half of the memory that is free
+    assert model.parts.fatal == (torch.AcceleratorError,)
+    assert model.parts.decoder.steps >= 45  # it has spoken
+    assert model.parts.decoder.cache_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "gpu", "chosen"),
+    [
+        (("auto", "auto"), True, ("cuda", "fp16")),
+        (("auto", "auto"), False, ("cpu", "fp32")),
+        (("cuda:1", "bf16"), True, ("cuda:1", "bf16")),
+    ],
+)
+def test_device_and_precision(
+    monkeypatch: pytest.MonkeyPatch,
+    given: tuple[str, str],
+    gpu: bool,
+    chosen: tuple[str, str],
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    device, dtype = given
+    settings = Settings(model_dir="", voices_dir="", device=device, dtype=dtype)
+    assert assembly._where(settings) == chosen
+
+
+def test_every_number_of_rows_is_warmed(model: Model) -> None:
+    sizes: list[int] = []
+    step = model.parts.decoder.step
+
+    class Watched:
+        def step(self, streams: list[Any]) -> Any:
+            sizes.append(len(streams))
+            return step(streams)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(model.parts.decoder, name)
+
+    parts = dataclasses.replace(model.parts, decoder=Watched())  # type: ignore[arg-type]
+    warm_up(parts, model.limits, rows=(1, 3))
+    assert {1, 3} <= set(sizes)
+
+
+def test_what_does_not_run_once_does_not_start(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model.parts.vocoder, "open", lambda: 1 / 0)
+    with pytest.raises(EngineFailed, match="division by zero"):
+        warm_up(model.parts, model.limits, rows=(1,))

@@ -1,0 +1,1 @@
+"""CosyVoice: our own synthesis loop over its modules and checkpoints."""

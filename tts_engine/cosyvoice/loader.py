@@ -1,0 +1,308 @@
+"""Loads a CosyVoice model directory: the real modules, strictly, built from its configuration.
+
+A directory holds, as it is published:
+
+    cosyvoice2.yaml or cosyvoice3.yaml      the architecture
+    llm.pt, flow.pt, hift.pt                the three checkpoints
+    campplus.onnx, speech_tokenizer_v*.onnx what describes a reference voice
+    CosyVoice-BlankEN/                      the language model's shape and the text tokenizer
+
+The weights that lie in CosyVoice-BlankEN are not read: llm.pt has every one of them.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import psutil
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+
+from tts_engine.cosyvoice.architecture import build, read_architecture
+from tts_engine.cosyvoice.modules import contained, import_modules, knows_cosyvoice3
+from tts_engine.errors import ConfigError, EngineFailed, ModelCorrupt, ModelMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Kind = Literal["cosyvoice2", "cosyvoice3"]
+
+#: the directory of the language model's configuration and of the text tokenizer
+BACKBONE = "CosyVoice-BlankEN"
+#: the speech tokenizer of each kind
+SPEECH_TOKENIZERS: dict[Kind, str] = {
+    "cosyvoice2": "speech_tokenizer_v2.onnx",
+    "cosyvoice3": "speech_tokenizer_v3.onnx",
+}
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+_PARTS = ("llm", "flow", "hift")
+#: beside the weights: activations, caches of one short request, the libraries' own
+_SPARE_BYTES = 400 << 20
+
+
+class Tokenizer(Protocol):
+    """Text to the ids that the language model reads."""
+
+    def encode(self, text: str, **options: Any) -> list[int]:
+        """Ids of `text`; words in square brackets and `<|...|>` that the model knows are one."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class CosyVoice:
+    """A loaded model: modules in evaluation mode whose weights need no gradients.
+
+    Parameters:
+        kind: which generation.
+        llm: Qwen2LM: text and earlier speech tokens -> next speech token; in `dtype`.
+        flow: CausalMaskedDiffWithXvec (CosyVoice 2): speech tokens -> mel; in `dtype`.
+        hift: HiFTGenerator: mel -> samples; always float32, its weight norms folded into weights.
+        tokenizer: of the text.
+        sample_rate: samples per second of what `hift` gives.
+        token_rate: speech tokens per second.
+        mel_ratio: mel frames per speech token.
+        device: where the modules are.
+        dtype: of `llm` and `flow`.
+        model_dir: where they came from; the voice frontend reads its own models there.
+    """
+
+    kind: Kind
+    llm: nn.Module
+    flow: nn.Module
+    hift: nn.Module
+    tokenizer: Tokenizer
+    sample_rate: int
+    token_rate: int
+    mel_ratio: int
+    device: torch.device
+    dtype: torch.dtype
+    model_dir: Path
+
+
+def load(
+    model_dir: Path, *, home: Path | None = None, device: str = "cpu", dtype: str = "fp32"
+) -> CosyVoice:
+    """Loads a model directory. Takes seconds with random weights, half a minute at full size.
+
+    Args:
+        model_dir: the directory.
+        home: a git checkout of CosyVoice; None takes the installed modules (CosyVoice 2 only).
+        device: as torch names them: cpu, cuda, cuda:1.
+        dtype: fp32, fp16 (GPU only) or bf16.
+
+    Raises:
+        ModelMissing: a file is not there; all that lack are named.
+        ModelCorrupt: a file is not what it should be, or does not fit the configuration.
+        EngineFailed: the modules are not there, or the device cannot run the model.
+        ConfigError: an argument that is never right.
+    """
+    kind = kind_of(model_dir)
+    where, number = _device(device), _dtype(dtype, device)
+    _room(model_dir, where, number)
+    import_modules(home)
+    if kind == "cosyvoice3" and not knows_cosyvoice3():
+        raise EngineFailed(
+            "the installed modules are CosyVoice 2's and cannot load a CosyVoice 3 model",
+            mend="Clone CosyVoice with its submodules and name it with tts.cosyvoice.home.",
+        )
+    with contained():
+        architecture = read_architecture(
+            model_dir / f"{kind}.yaml", qwen_pretrain_path=str(model_dir / BACKBONE)
+        )
+        parts = {name: _part(name, architecture, model_dir) for name in _PARTS}
+        tokenizer = build_tokenizer(architecture)
+    _fold_weight_norms(parts["hift"])
+    for name in ("llm", "flow"):
+        parts[name].to(number)
+    for part in parts.values():
+        part.to(where).eval().requires_grad_(False)
+    return CosyVoice(
+        kind=kind,
+        llm=parts["llm"],
+        flow=parts["flow"],
+        hift=parts["hift"],
+        tokenizer=tokenizer,
+        sample_rate=architecture["sample_rate"],
+        token_rate=architecture["token_frame_rate"],
+        mel_ratio=architecture["token_mel_ratio"],
+        device=where,
+        dtype=number,
+        model_dir=model_dir,
+    )
+
+
+def kind_of(model_dir: Path) -> Kind:
+    """Which model a directory holds, by its configuration file; every file must be there.
+
+    Raises:
+        ModelMissing: there is no such directory, or files are missing; all of them are named.
+        ModelCorrupt: it is the directory of another model.
+    """
+    if not model_dir.is_dir():
+        raise ModelMissing(
+            f"there is no CosyVoice model in {model_dir}",
+            mend="Name its directory with tts.cosyvoice.model_dir; docs/cosyvoice.md says where "
+            "models come from.",
+        )
+    found: list[Kind] = [
+        each for each in SPEECH_TOKENIZERS if (model_dir / f"{each}.yaml").exists()
+    ]
+    if not found:
+        if (model_dir / "cosyvoice.yaml").exists():
+            raise ModelCorrupt(
+                f"{model_dir} holds a CosyVoice 1 model",
+                mend="Use CosyVoice2-0.5B or Fun-CosyVoice3.",
+            )
+        raise ModelMissing(f"{model_dir} has neither cosyvoice2.yaml nor cosyvoice3.yaml")
+    kind = found[0]
+    files = [f"{name}.pt" for name in _PARTS]
+    files += ["campplus.onnx", SPEECH_TOKENIZERS[kind], f"{BACKBONE}/config.json"]
+    if absent := [each for each in files if not (model_dir / each).is_file()]:
+        raise ModelMissing(f"{model_dir} is not complete: {', '.join(absent)} missing")
+    return kind
+
+
+def build_part(name: str, architecture: Mapping[str, Any], *, seed: int = 0) -> nn.Module:
+    """Builds one of llm, flow and hift with the weights that its constructors draw.
+
+    Args:
+        name: which.
+        architecture: of the model.
+        seed: of these weights. What a module draws and does not keep in its checkpoint, as the
+            flow its noise, is the model's own only with 0.
+
+    Raises:
+        ModelCorrupt: the configuration does not describe it.
+    """
+    if name not in architecture:
+        raise ModelCorrupt(f"the configuration describes no {name}")
+    torch.manual_seed(seed)
+    return build(architecture[name], {"cosyvoice.llm.llm.Qwen2Encoder": _backbone})
+
+
+def build_tokenizer(architecture: Mapping[str, Any]) -> Tokenizer:
+    """Builds the text tokenizer.
+
+    Raises:
+        ModelCorrupt: its files are missing or damaged.
+    """
+    try:
+        return build(architecture["get_tokenizer"], {})()
+    except Exception as error:  # the library that reads them raises nothing narrower
+        raise ModelCorrupt(
+            f"the text tokenizer in {BACKBONE} cannot be read: {_first_line(error)}"
+        ) from error
+
+
+def backbone_of(llm: nn.Module) -> nn.Module:
+    """The Qwen2ForCausalLM in a Qwen2LM; its `model` is the transformer without the text head."""
+    return llm.get_submodule("llm.model")
+
+
+def _backbone(pretrain_path: str) -> nn.Module:
+    """The Qwen2 that CosyVoice wraps, from its configuration: the checkpoint has its weights."""
+    from cosyvoice.llm.llm import Qwen2Encoder
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    try:
+        config = Qwen2Config.from_pretrained(pretrain_path)
+    except (OSError, ValueError) as error:
+        raise ModelCorrupt(
+            f"{BACKBONE}/config.json cannot be read: {_first_line(error)}"
+        ) from error
+    encoder = Qwen2Encoder.__new__(Qwen2Encoder)
+    nn.Module.__init__(encoder)
+    encoder.model = Qwen2ForCausalLM(config)
+    return encoder
+
+
+def _part(name: str, architecture: Mapping[str, Any], model_dir: Path) -> nn.Module:
+    part = build_part(name, architecture)
+    path = model_dir / f"{name}.pt"
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
+        raise ModelCorrupt(f"{path} is no checkpoint: {_first_line(error)}") from error
+    if not isinstance(state, dict) or not all(
+        isinstance(value, torch.Tensor) for value in state.values()
+    ):
+        raise ModelCorrupt(f"{path} holds something other than weights")
+    # A vocoder that was trained with its discriminators names its weights so.
+    state = {key.removeprefix("generator."): value for key, value in state.items()}
+    _check_fit(path, part.state_dict(), state)
+    part.load_state_dict(state, strict=True)
+    return part
+
+
+def _check_fit(
+    path: Path, ours: Mapping[str, torch.Tensor], theirs: Mapping[str, torch.Tensor]
+) -> None:
+    """Raises ModelCorrupt when a checkpoint belongs to another architecture."""
+    missing, unknown = ours.keys() - theirs.keys(), theirs.keys() - ours.keys()
+    shaped = {key for key in ours.keys() & theirs.keys() if ours[key].shape != theirs[key].shape}
+    found = {"missing": missing, "unknown": unknown, "of another shape": shaped}
+    if reasons := [
+        f"{len(keys)} weights {what} ({min(keys)})" for what, keys in found.items() if keys
+    ]:
+        raise ModelCorrupt(
+            f"{path} does not fit the configuration beside it: {', '.join(reasons)}",
+            mend="Take every file of a model from the same place.",
+        )
+
+
+def _fold_weight_norms(part: nn.Module) -> None:
+    """Replaces normed weights by the weights that they stand for: the same output, sooner."""
+    for module in part.modules():
+        if parametrize.is_parametrized(module):
+            for name in list(module.parametrizations):  # pyright: ignore[reportArgumentType]
+                parametrize.remove_parametrizations(module, name)
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(
+            f"there is no device called {name!r}", mend="Devices are cpu, cuda, cuda:1."
+        ) from error
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        built = "" if torch.version.cuda else "; the installed torch is built for the CPU only"
+        raise EngineFailed(
+            f"{name} is not on this machine ({torch.cuda.device_count()} CUDA devices{built})",
+            mend="Set tts.cosyvoice.device to cpu, or install a torch for this GPU.",
+        )
+    return device
+
+
+def _dtype(name: str, device: str) -> torch.dtype:
+    if name not in DTYPES:
+        raise ConfigError(f"there is no dtype {name!r}", mend=f"Known: {', '.join(DTYPES)}.")
+    if name == "fp16" and device == "cpu":
+        raise ConfigError("fp16 needs a GPU", mend="Use fp32 or bf16 on the CPU.")
+    return DTYPES[name]
+
+
+def _room(model_dir: Path, device: torch.device, dtype: torch.dtype) -> None:
+    """Raises EngineFailed when the weights cannot fit."""
+    weights = sum((model_dir / f"{name}.pt").stat().st_size for name in _PARTS)
+    needed = weights * dtype.itemsize // torch.float32.itemsize + _SPARE_BYTES
+    if device.type == "cuda":
+        free, place = torch.cuda.mem_get_info(device)[0], str(device)
+    else:
+        # It is built in float32 whatever it becomes.
+        needed = weights + _SPARE_BYTES
+        free, place = psutil.virtual_memory().available, "this machine"
+    if free < needed:
+        raise EngineFailed(
+            f"too little memory: the model needs {needed >> 20} MiB, {place} has {free >> 20} free",
+            mend="Free some, or use a smaller dtype or another device.",
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

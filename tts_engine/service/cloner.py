@@ -1,0 +1,74 @@
+# pyright: strict
+"""What an engine that can clone voices offers beside `SpeechEngine`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+#: how names of voices begin that are good for one request, and that nobody else is told
+ONCE = "once-"
+
+
+class VoiceInfo(Protocol):
+    """A voice that was registered.
+
+    Parameters:
+        name: one of the engine's `voices`.
+        text: what is said in the reference.
+        language: of the reference.
+        created: when it was registered, ISO 8601.
+        consent: who agreed to it, as it was noted.
+        duration_s: of the reference, seconds.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def text(self) -> str: ...  # noqa: D102
+    @property
+    def language(self) -> str: ...  # noqa: D102
+    @property
+    def created(self) -> str: ...  # noqa: D102
+    @property
+    def consent(self) -> str: ...  # noqa: D102
+    @property
+    def duration_s(self) -> float: ...  # noqa: D102
+
+
+@runtime_checkable
+class VoiceCloner(Protocol):
+    """Makes voices of recordings. A registered voice is among the engine's `voices` until it is
+    removed, also after a restart.
+    """
+
+    async def register(
+        self, name: str, audio: bytes, text: str, *, consent: str = "", language: str = ""
+    ) -> VoiceInfo:
+        """Makes a voice.
+
+        Args:
+            name: not in use.
+            audio: a recording, as a file of any format that libsndfile reads.
+            text: what is said in it.
+            consent: who agreed, for the record.
+            language: of the text; empty: by the text itself.
+
+        Raises:
+            BadAudio: no audio, too short, too long, silent, clipped.
+            BadRequest: the text cannot be what is said.
+            AtCapacity, EngineFailed
+        """
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Forgets a voice; who speaks in it at this moment goes on.
+
+        Raises:
+            UnknownVoice: there is no such voice, or it is one of the engine's own.
+        """
+        ...
+
+    def infos(self) -> Sequence[VoiceInfo]:
+        """The voices that were registered, by name."""
+        ...
