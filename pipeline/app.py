@@ -39,9 +39,9 @@ from tts_engine.errors import AtCapacity, DuplexdError, EngineFailed
 from tts_engine.service.router import make_router as make_service_router
 from tts_engine.service.voices import sweep
 
-#: A full collection stops the loop for about a microsecond an object, the living ones included: 50
-#: ms with 40 conversations. What closed conversations leave, a few hundred objects each, waits until
-#: nobody has talked for so long, seconds
+#: A full collection stops the loop for about a microsecond an object, the living ones included:
+#: 50 ms with 40 conversations. What closed conversations leave, a few hundred objects each, waits
+#: until nobody has talked for so long, seconds
 _COLLECT_AFTER_S = 0.25
 #: or until so many have closed: some 40 MB
 _COLLECT_AT = 400
@@ -116,7 +116,7 @@ class Daemon:
         gc.freeze()
         gc.collect()
         gc.set_threshold(*_THRESHOLDS)
-        self.metrics.watch_collector()
+        self.metrics.watch_collector(busy=lambda: bool(self.sessions))
         self._engines = engines
         self._lag = asyncio.create_task(self.metrics.watch_loop(), name="loop lag")
 

@@ -90,6 +90,7 @@ _PATHS: tuple[KeyPath, ...] = (
     ("tts", "cosyvoice", "model_dir"),
     ("tts", "cosyvoice", "home"),
     ("tts", "cosyvoice", "voices_dir"),
+    ("tts", "cosyvoice", "engines_dir"),
     ("turns", "record_dir"),
 )
 

@@ -439,6 +439,18 @@ class CosyVoice(Section):
         description="What is kept of the speech so far: kv is faster, hidden takes a quarter of "
         "the memory.",
     )
+    tensorrt: Literal["off", "estimator", "block"] = Field(
+        default="off",
+        description="What computes most of the flow on a GPU: off: torch; estimator: upstream's "
+        "TensorRT export, which computes all again for each block; block: TensorRT of our own "
+        "export.",
+    )
+    engines_dir: Path | None = Field(
+        default=None,
+        strict=False,
+        description="Where engines of TensorRT are kept; null is a folder in the user's cache "
+        "folder.",
+    )
     max_requests: int = Field(
         default=8, ge=1, le=256, description="Clauses being made at a time; others wait."
     )

@@ -17,6 +17,11 @@ def voices_dir(config: Config) -> Path:
     return config.tts.cosyvoice.voices_dir or platformdirs.user_data_path("duplexd") / "voices"
 
 
+def engines_dir(config: Config) -> Path:
+    """Where TensorRT's engines are kept."""
+    return config.tts.cosyvoice.engines_dir or platformdirs.user_cache_path("duplexd") / "tensorrt"
+
+
 def model_dir(config: Config, store: ModelStore) -> Path:
     """Where the model lies.
 
@@ -52,4 +57,6 @@ def worker_settings(config: Config, store: ModelStore, *, threads: int) -> Setti
         live_s=chosen.live_s or 0.0,
         longest_s=chosen.longest_s,
         voices=chosen.ready_voices,
+        tensorrt=chosen.tensorrt,
+        engines_dir=str(engines_dir(config)),
     )

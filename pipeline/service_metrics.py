@@ -9,6 +9,7 @@ import asyncio
 import gc
 import platform
 import time
+from collections.abc import Callable
 from typing import get_args
 
 from prometheus_client import (
@@ -59,9 +60,14 @@ class ServiceMetrics:
         self._collection = Gauge(
             "duplexd_gc_pause_seconds_max",
             "Longest garbage collection since the engines were ready",
+            ["during"],
             registry=self.registry,
         )
-        self._collecting_since = self._longest_collection_s = 0.0
+        self._longest_collection_s: dict[str, float] = {"talk": 0.0, "idle": 0.0}
+        for during in self._longest_collection_s:
+            self._collection.labels(during)
+        self._collecting_since = 0.0
+        self._busy: Callable[[], bool] = lambda: True
         self._depth = Gauge(
             "duplexd_engine_queue", "Jobs waiting or running", ["engine"], registry=self.registry
         )
@@ -132,8 +138,13 @@ class ServiceMetrics:
         self._speech_audio.observe(audio_s)
         self._speech_took.observe(took_s)
 
-    def watch_collector(self) -> None:
-        """Times the garbage collections of the process from now on, until `forget_collector`."""
+    def watch_collector(self, *, busy: Callable[[], bool]) -> None:
+        """Times the garbage collections of the process from now on, until `forget_collector`.
+
+        Args:
+            busy: whether there is anybody whom a pause would hold up.
+        """
+        self._busy = busy
         gc.callbacks.append(self._on_collection)
 
     def forget_collector(self) -> None:
@@ -146,8 +157,10 @@ class ServiceMetrics:
         if phase == "start":
             self._collecting_since = now
             return
-        self._longest_collection_s = max(self._longest_collection_s, now - self._collecting_since)
-        self._collection.set(self._longest_collection_s)
+        during, took_s = "talk" if self._busy() else "idle", now - self._collecting_since
+        if took_s > self._longest_collection_s[during]:
+            self._longest_collection_s[during] = took_s
+            self._collection.labels(during).set(took_s)
 
     async def watch_loop(self) -> None:
         """Samples the event loop's lag until cancelled."""

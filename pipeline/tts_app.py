@@ -72,7 +72,7 @@ class TtsService:
         # What lives as long as the process is no business of the collector's.
         gc.collect()
         gc.freeze()
-        self.metrics.watch_collector()
+        self.metrics.watch_collector(busy=lambda: self.voice.stats.depth > 0)
         self.ready = True
         self._lag = asyncio.create_task(self.metrics.watch_loop(), name="loop lag")
 

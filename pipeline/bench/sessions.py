@@ -13,8 +13,9 @@ looked for by doubling, then by halving the interval.
 
 Memory is the server's RSS: `mb_per_session` is what it grows by while `MEMORY_SESSIONS` live, from
 its first conversations on; `growth_mb` by how much it grows over 200 more that were closed, counted
-from after those. `gc_pause_ms_max` is the longest pause of the garbage collector in all of it, as
-the server tells in `duplexd_gc_pause_seconds_max`; the peer does not tell.
+from after those. `gc_pause_ms_max` is the longest pause of the garbage collector in all of it while
+anybody talked, `gc_idle_ms_max` while nobody did, as the server tells in
+`duplexd_gc_pause_seconds_max`; the peer does not tell.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class SessionsResult:
 
     Parameters:
         steps: by their number of conversations.
-        mb_per_session, growth_mb, gc_pause_ms_max: see the module; None: not measured, or not told.
+        mb_per_session, growth_mb, gc_pause_ms_max, gc_idle_ms_max: see the module; None: not
+            measured, or not told.
         peer: the same of the stock pipecat pipeline.
     """
 
@@ -68,6 +70,7 @@ class SessionsResult:
     mb_per_session: float | None = None
     growth_mb: float | None = None
     gc_pause_ms_max: float | None = None
+    gc_idle_ms_max: float | None = None
     peer: SessionsResult | None = None
 
     @property
@@ -88,6 +91,7 @@ class SessionsResult:
             "mb_per_session": _rounded(self.mb_per_session),
             "growth_mb": _rounded(self.growth_mb),
             "gc_pause_ms_max": _rounded(self.gc_pause_ms_max),
+            "gc_idle_ms_max": _rounded(self.gc_idle_ms_max),
         }
         return {**shown, "peer": self.peer.to_json()} if self.peer else shown
 
@@ -200,7 +204,9 @@ class _Bench:
         with self._server(rig.daemon, sets) as server:
             plan = self._plan(server, path="/v1/realtime", dialect="realtime", lead_ms=self.lead_ms)
             result = self._measured(server, plan, steps, closed=closed, progress=progress)
-            result.gc_pause_ms_max = _gc_pause_ms(server)
+            pauses = _gc_pauses_ms(server)
+            result.gc_pause_ms_max = pauses.get("talk")
+            result.gc_idle_ms_max = pauses.get("idle")
         return result
 
     def peer(self, steps: Steps, *, progress: _Progress) -> SessionsResult:
@@ -307,13 +313,14 @@ def _cores(core: int | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (core,), tuple(each for each in all_cores if each != core)
 
 
-def _gc_pause_ms(server: Server) -> float | None:
-    """The longest pause so far; None: the server does not tell."""
+def _gc_pauses_ms(server: Server) -> dict[str, float]:
+    """The longest pauses so far, by when they were."""
     endpoint = server.endpoint
     with httpx.Client(trust_env=False, headers=endpoint.headers) as client:
         page = client.get(f"{endpoint.base}/metrics").text
-    for family in text_string_to_metric_families(page):
-        for sample in family.samples:
-            if sample.name == GC_PAUSE:
-                return sample.value * 1000
-    return None
+    return {
+        sample.labels["during"]: sample.value * 1000
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.name == GC_PAUSE
+    }

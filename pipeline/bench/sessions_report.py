@@ -81,6 +81,7 @@ def _figures(result: SessionsResult) -> Iterator[tuple[str, str]]:
         ("memory of a conversation, MB", result.mb_per_session),
         ("growth over the conversations that were closed, MB", result.growth_mb),
         ("longest pause of the garbage collector, ms", result.gc_pause_ms_max),
+        ("the same when nobody talked, ms", result.gc_idle_ms_max),
     )
     for words, figure in told:
         if figure is not None:

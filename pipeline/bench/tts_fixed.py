@@ -7,13 +7,16 @@ this process, and take turns, so that what the machine does meanwhile is the sam
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
 import psutil
 import torch
+import transformers
 
 from pipeline.bench.tts_own import Own
 from pipeline.bench.tts_random import load_random, random_dir, reference_of
@@ -52,7 +55,7 @@ class FixedPlan:
         threads: of computation on the CPU.
         home: a git checkout of CosyVoice; None: the installed modules.
         peer: upstream is measured as well.
-        lengths, counts: what else is measured, see `Sweep`.
+        lengths, counts, repeat: what else is measured, see `Sweep`.
         rounds: see ROUNDS.
         cache: where random weights are kept; None is the user's cache.
     """
@@ -76,23 +79,33 @@ def run_fixed(plan: FixedPlan, on_progress: OnProgress) -> TtsResult:
         ModelError, EngineFailed
     """
     torch.set_num_threads(plan.threads)
+    with warnings.catch_warnings():
+        # Upstream's modules use what is about to go; that is no news to whoever measures.
+        warnings.simplefilter("ignore")
+        return _run(plan, on_progress)
+
+
+def _run(plan: FixedPlan, on_progress: OnProgress) -> TtsResult:
     progress = _Progress(on_progress, _work(plan))
     progress(_LOAD, "random weights: made once, then loaded")
+    transformers.logging.set_verbosity_error()
     directory = random_dir(plan.size, home=plan.home, cache=plan.cache)
     model = load_random(directory, home=plan.home, device=plan.device)
     progress(_VOICE, "the voice")
     reference = reference_of(model)
     own = Own(model, reference, requests=max((SHARED, *plan.counts)))
-    peer = Upstream(model, reference, home=plan.home) if plan.peer else None
     on_gpu = model.device.type == "cuda"
     about = f"CosyVoice 2, random weights, {plan.size}, fp32 on {model.device}"
     result = TtsResult(about=f"{own.about}: {about}", compare="wall" if on_gpu else "cpu")
-    if peer is not None:
-        result.peer = TtsResult(about=f"{peer.about}: {about}")
-    _share(result, own, progress)
-    _first_chunks(result, own, peer, plan.rounds, progress)
-    _seconds(result, own, peer, plan.rounds, progress)
-    _sweeps(result, own, peer, plan, progress)
+    with ExitStack() as ending:
+        peer: Upstream | None = None
+        if plan.peer:
+            peer = ending.enter_context(closing(Upstream(model, reference, home=plan.home)))
+            result.peer = TtsResult(about=f"{peer.about}: {about}")
+        _share(result, own, progress)
+        _first_chunks(result, own, peer, plan.rounds, progress)
+        _seconds(result, own, peer, plan.rounds, progress)
+        _sweeps(result, own, peer, plan, progress)
     progress(0.0, "done")
     return result
 

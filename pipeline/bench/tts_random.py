@@ -10,6 +10,7 @@ import hashlib
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import torch
@@ -87,7 +88,8 @@ def load_random(directory: Path, *, home: Path | None, device: str) -> CosyVoice
 def reference_of(model: CosyVoice, *, tokens: int = PROMPT_TOKENS) -> Reference:
     """Somebody's voice, the same each time."""
     dice = torch.Generator().manual_seed(0)
-    drawn = torch.randint(int(model.flow.vocab_size), (tokens,), generator=dice)
+    flow: Any = model.flow
+    drawn = torch.randint(int(flow.vocab_size), (tokens,), generator=dice)
     return Reference(
         text_ids=text_ids(model, _PROMPT_TEXT),
         tokens=tuple(drawn.tolist()),

@@ -1,5 +1,5 @@
 # pyright: strict
-"""What is said in `bench tts`: one passage, cut to any length, and the introduction of an assistant."""
+"""What is said in `bench tts`: a passage, cut to any length, and an assistant's introduction."""
 
 from __future__ import annotations
 

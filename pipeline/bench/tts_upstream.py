@@ -51,8 +51,14 @@ class Loop(Protocol):
     """One of upstream's loops."""
 
     about: str
-    #: tokens of the next chunk, of whoever asks for it
-    hop: int
+
+    @property
+    def hop(self) -> int:
+        """Tokens of the next chunk, of whoever asks for it."""
+        ...
+
+    @hop.setter
+    def hop(self, tokens: int) -> None: ...
 
     def speak(self, text: str, tokens: int) -> Generator[Tensor, None, None]:
         """Speaks so many tokens; samples, chunk by chunk. May be closed behind any chunk."""
@@ -81,7 +87,6 @@ class _Counted:
         """In place of the model's own."""
         limit = self.limit
         bounds = {"min_token_text_ratio": _ENDLESS, "max_token_text_ratio": _ENDLESS}
-        watch = self.llm.llm_decoder.register_forward_hook(self._pass)
         try:
             with closing(self.llm.inference(**arguments, **bounds)) as tokens:
                 for _ in range(limit):
@@ -90,10 +95,9 @@ class _Counted:
                     yield int(token)
         except Exception as error:
             self.failure = error
-        finally:
-            watch.remove()
 
-    def _pass(self, *_: object) -> None:
+    def count_pass(self, *_: object) -> None:
+        """The model has been run."""
         self.passes += 1
 
     def check(self) -> None:
@@ -131,7 +135,8 @@ class _Voice:
     def mel_of(self, tokens: Sequence[int], *, final: bool) -> Tensor:
         """Mel [1, 80, frames] behind the prompt's: everything is computed."""
         row = self.row(tokens)
-        mel, _ = self._model.flow.inference(
+        flow: Any = self._model.flow
+        mel, _ = flow.inference(
             token=row,
             token_len=length(row),
             prompt_token=self.tokens,
@@ -143,6 +148,12 @@ class _Voice:
             finalize=final,
         )
         return mel
+
+
+def look_ahead_of(model: CosyVoice) -> int:
+    """Speech tokens that the flow looks ahead."""
+    flow: Any = model.flow
+    return int(flow.pre_lookahead_len)
 
 
 def length(rows: Tensor) -> Tensor:
@@ -206,7 +217,7 @@ class UpstreamLoop:
         self._voice = voice
         self._llm = llm
         self._hift: Any = model.hift
-        self._look_ahead = int(model.flow.pre_lookahead_len)
+        self._look_ahead = look_ahead_of(model)
         self._ratio = model.mel_ratio
 
     def speak(self, text: str, tokens: int) -> Generator[Tensor, None, None]:
@@ -216,7 +227,7 @@ class UpstreamLoop:
 
         def decode() -> None:
             for token in self._llm.inference(**self._voice.llm_arguments(text)):
-                made.append(token)
+                made.append(token)  # noqa: PERF402 - it is read meanwhile
 
         thread = threading.Thread(target=decode, name="upstream's tokens")
         thread.start()
@@ -286,11 +297,17 @@ class Upstream:
         self._model = model
         self._voice = _Voice(model, reference)
         self._llm = _Counted(model.llm)
+        head = model.llm.get_submodule("llm_decoder")
+        self._watch = head.register_forward_hook(self._llm.count_pass)
         kind = UpstreamLoop if home is None else UpstreamClass
         self._loop: Loop = kind(model, self._voice, self._llm)
-        self._look_ahead = int(model.flow.pre_lookahead_len)
+        self._look_ahead = look_ahead_of(model)
         self._prompt = reference.tokens
         self.about = self._loop.about
+
+    def close(self) -> None:
+        """Leaves the model as it was. Idempotent."""
+        self._watch.remove()
 
     def first_chunk(self, *, later: bool) -> Cost:
         """From a request to its first audio.
@@ -313,11 +330,13 @@ class Upstream:
         return meter.cost
 
     def together(self, texts: Sequence[str], *, tokens: int) -> Step:
-        """Texts that are asked for at the same time, each in a thread of its own.
+        """Texts that are asked for at the same time, each in a thread of its own, of a model that
+        has spoken before.
 
         Raises:
             EngineFailed
         """
+        self._loop.hop = LATER_HOP
         given, passes = self._llm.given, self._llm.passes
         began = time.perf_counter()
         with ThreadPoolExecutor(len(texts)) as pool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,18 @@ from tests.daemon.inside import inside
 from tts_engine.kokoro.engine import KokoroEngine
 from tts_engine.text.stream import segment
 
+#: loading the model and warming it, on a machine that others use as well, seconds
+START_S = 300.0
 TEXT = "**你好！** 今天是3月5日，we have 2 new messages. 气温25℃。"
 
 
 @pytest.mark.models
+@pytest.mark.timeout(600)
 async def test_a_text_in_both_languages_comes_as_mp3(models_dir: Path):
     voice = KokoroEngine(model_dir=models_dir / "kokoro", threads=1)
-    async with inside(voice=voice) as served:
+    async with inside(voice=voice, ready=False) as served:
+        async with asyncio.timeout(START_S):  # it warms up for longer than a test waits otherwise
+            await served.ready.wait()
         async with openai_client(served) as api:
             reply = await api.audio.speech.create(model="tts-1", voice="alloy", input=TEXT)
         made = 0

@@ -133,5 +133,6 @@ def test_a_whole_bench(monkeypatch: pytest.MonkeyPatch) -> None:
         "mb_per_session",
         "growth_mb",
         "gc_pause_ms_max",
+        "gc_idle_ms_max",
         "peer",
     }

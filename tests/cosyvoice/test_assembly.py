@@ -12,7 +12,7 @@ import torch
 from tts_engine.cosyvoice import assembly
 from tts_engine.cosyvoice.assembly import Model, assemble, warm_up
 from tts_engine.cosyvoice.wire import Settings
-from tts_engine.errors import EngineFailed
+from tts_engine.errors import ConfigError, EngineFailed
 
 
 @pytest.fixture(scope="module")
@@ -73,3 +73,20 @@ def test_what_does_not_run_once_does_not_start(
     monkeypatch.setattr(model.parts.vocoder, "open", lambda: 1 / 0)
     with pytest.raises(EngineFailed, match="division by zero"):
         warm_up(model.parts, model.limits, rows=(1,))
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"tensorrt": "block"}, "needs a GPU"),
+        ({"live_s": 1e9}, "too little memory"),
+        ({"device": "cuda:7", "dtype": "fp32"}, "not on this machine"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_loaded(
+    model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Any, why: str
+) -> None:
+    monkeypatch.setattr(assembly, "load", lambda *_, **__: pytest.fail("it was loaded"))
+    settings = Settings(model_dir=str(model_dir), voices_dir=str(tmp_path), **options)
+    with pytest.raises((ConfigError, EngineFailed), match=why):
+        assemble(settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,41 @@ def test_an_engine_that_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
         runs.each([lambda _, run: run({"a": torch.ones(5)})])
 
 
+def test_the_device_waits_and_the_host_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each lane begins after what was queued before; what comes after begins after all lanes."""
+    queued: list[str] = []
+
+    class Stream:
+        device = CPU
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def wait_stream(self, other: Stream) -> None:
+            queued.append(f"{self.name} waits for {other.name}")
+
+    class Queued:
+        def __init__(self, name: str) -> None:
+            self.stream: Any = Stream(name)
+
+        def __call__(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+            raise AssertionError("the jobs are the test's own")
+
+    main = Stream("main")
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: main)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext(stream))
+    runs = Lanes([Queued("one"), Queued("two"), Queued("three")])
+    runs.each([lambda lane, _: queued.append(f"job on {lane}")] * 2)
+    assert queued == [
+        "one waits for main",
+        "two waits for main",
+        "job on 0",
+        "job on 1",
+        "main waits for one",
+        "main waits for two",
+    ]
+
+
 def test_contexts_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     fake, _ = lanes(adding({"a": "FLOAT"}), monkeypatch)
     import tensorrt  # type: ignore[import-not-found]
@@ -238,8 +274,6 @@ class Card:
     """A GPU as far as choosing a flow looks at it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from contextlib import nullcontext
-
         monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA L20")
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (40 << 30, 48 << 30))
@@ -267,8 +301,8 @@ def test_the_estimators_engine_is_built_and_used(
 ) -> None:
     Card(monkeypatch)
     fake = FakeTensorRT(program=estimator_program(model.flow, streaming=True))
-    fake.phases = [("phase_start", "Building", None, 4)]
-    fake.phases += [("step_complete", "Building", step) for step in range(4)]
+    fake.phases = [("phase_start", "Building", None, 50)]
+    fake.phases += [("step_complete", "Building", step) for step in range(50)]
     fake.install(monkeypatch)
     with pytest.raises(ModelMissing, match="has none"):
         flow_choice.build_flow(model, settings, "estimator", engines=tmp_path)

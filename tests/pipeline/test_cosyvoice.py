@@ -8,7 +8,7 @@ import platformdirs
 import pytest
 
 from pipeline.config import load_config
-from pipeline.cosyvoice import model_dir, voices_dir, worker_settings
+from pipeline.cosyvoice import engines_dir, model_dir, voices_dir, worker_settings
 from pipeline.needs import needed_models
 from pipeline.voice import build_voice
 from services.models import Manifest, ModelStore
@@ -47,6 +47,8 @@ def test_what_is_set_is_passed_on(store: ModelStore) -> None:
         "live_s": 50.0,
         "longest_s": 20.0,
         "ready_voices": 9,
+        "tensorrt": "block",
+        "engines_dir": "/e",
     }
     config = load_config(
         None, [f"tts.cosyvoice.{key}={value}" for key, value in sets.items()], environ={}
@@ -56,12 +58,14 @@ def test_what_is_set_is_passed_on(store: ModelStore) -> None:
     assert (settings.steps, settings.cache) == (5, "hidden")
     assert (settings.requests, settings.flow_rows, settings.voices) == (3, 2, 9)
     assert (settings.live_s, settings.longest_s, settings.home) == (50.0, 20.0, "")
+    assert (settings.tensorrt, settings.engines_dir) == ("block", "/e")
 
 
 def test_by_default_the_model_is_fetched_and_voices_are_the_user_s(store: ModelStore) -> None:
     config = load_config(None, COSYVOICE, environ={})
     assert needed_models(config) == ("cosyvoice2-0.5b",)
     assert voices_dir(config) == platformdirs.user_data_path("duplexd") / "voices"
+    assert engines_dir(config) == platformdirs.user_cache_path("duplexd") / "tensorrt"
     own = load_config(None, [*COSYVOICE, "tts.cosyvoice.model_dir=/m"], environ={})
     assert needed_models(own) == ()
     assert model_dir(own, store) == Path("/m")

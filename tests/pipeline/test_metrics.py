@@ -167,12 +167,18 @@ async def test_a_daemon_watches_the_engines_that_it_runs():
 
 def test_the_longest_collection_is_told():
     metrics = Metrics()
-    metrics.watch_collector()
+    talking = True
+    metrics.watch_collector(busy=lambda: talking)
+    assert value(metrics, "gc_pause_seconds_max", during="talk") == 0
     gc.collect()
-    longest = value(metrics, "gc_pause_seconds_max")
+    longest = value(metrics, "gc_pause_seconds_max", during="talk")
     assert longest
     gc.collect(0)
-    assert value(metrics, "gc_pause_seconds_max") == longest
+    assert value(metrics, "gc_pause_seconds_max", during="talk") == longest
+    assert value(metrics, "gc_pause_seconds_max", during="idle") == 0
+    talking = False
+    gc.collect()
+    assert value(metrics, "gc_pause_seconds_max", during="idle")
     metrics.forget_collector()
     metrics.forget_collector()
     assert not [each for each in gc.callbacks if getattr(each, "__self__", None) is metrics]

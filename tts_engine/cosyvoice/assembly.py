@@ -7,20 +7,22 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 import psutil
 import torch
 from loguru import logger
 
 from tts_engine.cosyvoice.decoder import TokenDecoder
-from tts_engine.cosyvoice.flow import IncrementalFlow
+from tts_engine.cosyvoice.flow_choice import build_flow
 from tts_engine.cosyvoice.frontend import Frontend
 from tts_engine.cosyvoice.kind import Kind
-from tts_engine.cosyvoice.loader import load
+from tts_engine.cosyvoice.loader import device_of, kind_of, load
+from tts_engine.cosyvoice.memory import check_memory, footprint
 from tts_engine.cosyvoice.parts import Parts
 from tts_engine.cosyvoice.schedule import Limits
 from tts_engine.cosyvoice.stream import Synthesiser
+from tts_engine.cosyvoice.tensorrt_plan import Mode, check_fit
 from tts_engine.cosyvoice.vocoder import StreamingVocoder
 from tts_engine.cosyvoice.voice_room import Prompt, VoiceRoom
 from tts_engine.cosyvoice.voices import VoiceStore
@@ -51,9 +53,10 @@ def assemble(settings: Settings) -> Model:
     torch.set_num_threads(settings.threads)
     home = Path(settings.home) if settings.home else None
     device, dtype = _where(settings)
+    _check(settings, device, dtype)
     model = load(Path(settings.model_dir), home=home, device=device, dtype=dtype)
-    flow = IncrementalFlow(
-        model.flow, steps=settings.steps, cache=cast("Literal['kv', 'hidden']", settings.cache)
+    flow = build_flow(
+        model, settings, cast("Mode", settings.tensorrt), engines=Path(settings.engines_dir)
     )
     decoder = TokenDecoder(model.llm, max_batch=settings.requests)
     frontend = Frontend(model.model_dir, tokenizer=model.tokenizer, threads=settings.threads)
@@ -118,6 +121,32 @@ class _Nobody:
 
     def prompt(self, *_: str) -> Prompt:
         return self._prompt
+
+
+def _check(settings: Settings, device: str, dtype: str) -> None:
+    """Refuses, before anything is loaded, what cannot work or has no room."""
+    model_dir, mode = Path(settings.model_dir), cast("Mode", settings.tensorrt)
+    kind = kind_of(model_dir)
+    check_fit(mode, kind=kind, device=device, dtype=dtype, cache=settings.cache)
+    voices = [
+        each.duration_s
+        for each in VoiceStore(Path(settings.voices_dir)).infos()
+        if each.kind == kind
+    ]
+    check_memory(
+        footprint(
+            model_dir,
+            kind,
+            dtype=dtype,
+            steps=settings.steps,
+            cache=settings.cache,
+            recompute=mode == "estimator",
+        ),
+        voices=voices[: settings.voices],
+        live_s=settings.live_s,
+        free=_free_bytes(device_of(device)),
+        place=device if device.startswith("cuda") else "this machine",
+    )
 
 
 def _where(settings: Settings) -> tuple[str, str]:

@@ -102,7 +102,7 @@ def load(
         ConfigError: an argument that is never right.
     """
     kind = kind_of(model_dir)
-    where, number = _device(device), _dtype(dtype, device)
+    where, number = device_of(device), _dtype(dtype, device)
     _room(model_dir, where, number)
     import_modules(home)
     if kind == "cosyvoice3" and not knows_cosyvoice3():
@@ -263,7 +263,13 @@ def _fold_weight_norms(part: nn.Module) -> None:
                 parametrize.remove_parametrizations(module, name)
 
 
-def _device(name: str) -> torch.device:
+def device_of(name: str) -> torch.device:
+    """A device that is on this machine.
+
+    Raises:
+        ConfigError: no device is called so.
+        EngineFailed: it is not here.
+    """
     try:
         device = torch.device(name)
     except RuntimeError as error:

@@ -119,8 +119,8 @@ def check_version(version: str, plan: Plan) -> None:
         raise EngineFailed(
             f"TensorRT {version} does not fit: from {_STRONGLY_TYPED[0]} on it computes "
             f"{plan.onnx.name} in no other precision than its own, fp32",
-            mend="Run `pip install 'tensorrt-cu13>=10.1,<11'`, or set tts.cosyvoice.dtype to fp32 or "
-            "tts.cosyvoice.tensorrt to block.",
+            mend="Run `pip install 'tensorrt-cu13>=10.1,<11'`, or set tts.cosyvoice.dtype to fp32, "
+            "or tts.cosyvoice.tensorrt to block.",
         )
 
 

@@ -35,6 +35,8 @@ class Settings:
         live_s: seconds of speech over all utterances being made; 0 chooses by the device's memory.
         longest_s: where an utterance is cut off, seconds.
         voices: voices that are kept ready.
+        tensorrt: what computes the flow's estimator: off, estimator or block.
+        engines_dir: folder of TensorRT's engines.
     """
 
     model_dir: str
@@ -50,6 +52,8 @@ class Settings:
     live_s: float = 0.0
     longest_s: float = 40.0
     voices: int = 4
+    tensorrt: str = "off"
+    engines_dir: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
