@@ -523,7 +523,7 @@ class Speech(Section):
     """Texts that are spoken outside conversations: `POST /v1/audio/speech`, and the TTS service."""
 
     service: bool = Field(
-        default=False,
+        default=True,
         description="`serve` offers the routes of the TTS service too, `run.py tts` always does.",
     )
     parallel: int = Field(

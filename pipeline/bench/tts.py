@@ -21,7 +21,6 @@ from pipeline.bench.tts_result import TtsResult
 from pipeline.bench.tts_speakers import engine_speaker, service_speaker
 from pipeline.bench.tts_sweep import COUNTS, LENGTHS, OnProgress, Sweep, sweep
 from pipeline.bench.tts_texts import text_of
-from pipeline.budget import ThreadBudget
 from tts_engine.errors import BadRequest, EngineFailed
 
 if TYPE_CHECKING:
@@ -124,7 +123,6 @@ def _fixed(config: Config, plan: TtsPlan, on_progress: OnProgress) -> TtsResult:
         FixedPlan(
             size=plan.size or "full",
             device=chosen.device,
-            threads=ThreadBudget.of(config.threads).tts,
             home=chosen.home,
             peer=plan.peer,
             lengths=plan.lengths or (),

@@ -7,8 +7,9 @@ this process, and take turns, so that what the machine does meanwhile is the sam
 
 from __future__ import annotations
 
+import ctypes
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,8 +27,12 @@ from pipeline.bench.tts_texts import text_of
 from pipeline.bench.tts_upstream import Upstream
 from tts_engine.cosyvoice.make_random import Size
 
-#: what is measured so often, and the median taken; of upstream's last second only one
+#: what is measured so often, and the median taken; upstream's seconds only once
 ROUNDS = 3
+#: two processor times that differ by no more than this agree
+_AGREE = 1.02
+#: see mallopt(3)
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 #: speech tokens a character: 4.5 of them a second
 _TOKENS_A_CHAR = 25 / 4.5
 #: speech tokens of those that share the decoder's steps
@@ -52,7 +57,8 @@ class FixedPlan:
     Parameters:
         size: of the model.
         device: as torch names them, or auto.
-        threads: of computation on the CPU.
+        threads: of computation on the CPU. Threads that wait spin, which would be counted as work,
+            so that one tells most; two are hardly sooner where cores share their units.
         home: a git checkout of CosyVoice; None: the installed modules.
         peer: upstream is measured as well.
         lengths, counts, repeat: what else is measured, see `Sweep`.
@@ -79,6 +85,7 @@ def run_fixed(plan: FixedPlan, on_progress: OnProgress) -> TtsResult:
         ModelError, EngineFailed
     """
     torch.set_num_threads(plan.threads)
+    _keep_memory()
     with warnings.catch_warnings():
         # Upstream's modules use what is about to go; that is no news to whoever measures.
         warnings.simplefilter("ignore")
@@ -130,7 +137,7 @@ class _Progress:
 
 
 def _work(plan: FixedPlan) -> float:
-    own = _LOAD + _VOICE + _SHARE + _SECONDS + plan.rounds * 2 * _OWN
+    own = _LOAD + _VOICE + _SHARE + _SECONDS + plan.rounds * _OWN
     peer = plan.rounds * (_PEER + _PEER_LATER) + _PEER_SECONDS if plan.peer else 0.0
     return own + peer + sum(_swept(plan))
 
@@ -158,43 +165,64 @@ def _first_chunks(
     for number in range(1, rounds + 1):
         which = f"round {number} of {rounds}"
         progress(_OWN, f"first chunk, {which}")
-        result.first.append(own.first_chunk())
-        if peer is not None and result.peer is not None:
-            progress(_PEER, f"upstream's first chunk of its first request, {which}")
+        cost = own.first_chunk()
+        # Ours is the same for every request.
+        result.first.append(cost)
+        result.later.append(cost)
+        if peer is None or result.peer is None:
+            continue
+        progress(_PEER, f"upstream's first chunk of its first request, {which}")
+        if not settled(result.peer.first):
             result.peer.first.append(peer.first_chunk(later=False))
-        progress(_OWN, f"first chunk of a later request, {which}")
-        result.later.append(own.first_chunk())
-        if peer is not None and result.peer is not None:
-            progress(_PEER_LATER, f"upstream's first chunk of a later request, {which}")
+        progress(_PEER_LATER, f"upstream's first chunk of a later request, {which}")
+        if not settled(result.peer.later):
             result.peer.later.append(peer.first_chunk(later=True))
     if peer is not None and result.peer is not None:
         result.peer.decode_steps_per_token = peer.decode_steps_per_token
 
 
+def settled(costs: Sequence[Cost]) -> bool:
+    """Whether two agree: the median of three lies between any two of them, whatever the third is.
+
+    Args:
+        costs: those measured so far.
+    """
+    known = [each.cpu_s for each in costs if each.cpu_s]
+    return len(known) > 1 and max(known) <= _AGREE * min(known)
+
+
+def _keep_memory() -> None:
+    """Has the C library keep what is freed. Otherwise large tensors are given back to the system
+    and taken anew all the time: a fifth of what upstream takes for long utterances.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:  # glibc
+        mallopt(_M_MMAP_MAX, 0)
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
 def _seconds(
     result: TtsResult, own: Own, peer: Upstream | None, rounds: int, progress: _Progress
 ) -> None:
-    """What a second of speech costs early and late; upstream's late one is too dear for rounds."""
+    """What a second of speech costs early and late."""
     progress(_SECONDS, "seconds 1 and 30")
-    result.seconds = _costs(own.token(), own.second, dict.fromkeys(SECONDS, rounds))
+    token = own.token()
+    for number in SECONDS:
+        result.seconds[number] = _middle(own.seconds(number, rounds, token=token))
     if peer is not None and result.peer is not None:
         progress(_PEER_SECONDS, "upstream's seconds 1 and 30")
-        first, last = SECONDS
-        result.peer.seconds = _costs(peer.token(), peer.second, {first: rounds, last: 1})
+        token = peer.token()
+        for number in SECONDS:
+            result.peer.seconds[number] = peer.second(number, token=token)
 
 
-def _costs(
-    token: Cost, second: Callable[..., SecondCost], rounds: dict[int, int]
-) -> dict[int, SecondCost]:
-    found: dict[int, SecondCost] = {}
-    for number, count in rounds.items():
-        each = [second(number, token=token) for _ in range(count)]
-        found[number] = SecondCost(
-            llm=each[0].llm,
-            flow=median(cost.flow for cost in each),
-            vocoder=median(cost.vocoder for cost in each),
-        )
-    return found
+def _middle(costs: Sequence[SecondCost]) -> SecondCost:
+    """The median of each stage."""
+    return SecondCost(
+        llm=median(cost.llm for cost in costs),
+        flow=median(cost.flow for cost in costs),
+        vocoder=median(cost.vocoder for cost in costs),
+    )
 
 
 def _sweeps(

@@ -16,7 +16,7 @@ import torch
 
 from pipeline.bench.tts_random import Reference, text_ids
 from pipeline.bench.tts_result import Cost, SecondCost, Spoken, Step
-from pipeline.bench.tts_texts import INTRODUCTION
+from pipeline.bench.tts_texts import text_of
 from tts_engine.cosyvoice.decoder import LlmPrompt, TokenDecoder
 from tts_engine.cosyvoice.flow import IncrementalFlow
 from tts_engine.cosyvoice.flow_stream import FlowStream, FlowVoice
@@ -29,6 +29,9 @@ from tts_engine.cosyvoice.vocoder import StreamingVocoder
 from tts_engine.cosyvoice.voice_room import Prompt, VoiceRoom
 from tts_engine.cosyvoice.wire import Audio, Cancel, Done, Failed, Report, Speak, error_of
 
+#: What is said. The random model's tokenizer has a token for each of its 50 characters, so it is as
+#: long for the language model as the introduction is for a published one.
+TEXT = text_of(50)
 #: steps of the decoder over which one is averaged
 DECODE_STEPS = 8
 #: an utterance whose first chunk alone is wanted; it is cancelled behind it
@@ -104,7 +107,7 @@ class Own:
         loop = self._loop(_LONG_S, told)
         meter = Meter()
         with meter.running():
-            loop.inbox.put(Speak(id=0, text=INTRODUCTION, voice=""))
+            loop.inbox.put(Speak(id=0, text=TEXT, voice=""))
             while not _has_audio(told):
                 loop.turn()
         loop.inbox.put(Cancel(id=0))
@@ -139,7 +142,7 @@ class Own:
 
     def token(self) -> Cost:
         """A speech token, behind the prompt."""
-        prompt = self.prompt("", INTRODUCTION, "")
+        prompt = self.prompt("", TEXT, "")
         most = DECODE_STEPS + 1
         stream = self._parts.decoder.open(
             prompt.llm, prompt.text_ids, min_tokens=most, max_tokens=most, seed=0
@@ -152,26 +155,33 @@ class Own:
         stream.close()
         return Cost(wall_s=meter.cost.wall_s / DECODE_STEPS, cpu_s=meter.cpu_s / DECODE_STEPS)
 
-    def second(self, number: int, *, token: Cost) -> SecondCost:
-        """The n-th second of an utterance behind its first chunk: one block of the flow.
+    def seconds(self, number: int, count: int, *, token: Cost) -> list[SecondCost]:
+        """The n-th second of an utterance behind its first chunk, and those that follow it: a block
+        of the flow each.
 
         Args:
-            number: from 1.
+            number: of the first, from 1.
+            count: how many.
             token: see `token`; where in the utterance it is hardly matters.
         """
         flow, vocoder = self._parts.flow, self._parts.vocoder.open()
         stream = flow.open(self._begun)
         _fill(stream, number - 1, ratio=flow.geometry.ratio)
-        stream.push(self._reference.tokens[:BLOCK])
-        block, sound = Meter(), Meter()
-        with block.running():
-            [mel] = flow.step([stream])
-        vocoder.push(mel)
-        with sound.running():
-            vocoder.push(mel)
+        found: list[SecondCost] = []
+        for _ in range(count):
+            block, sound = Meter(), Meter()
+            stream.push(self._reference.tokens[:BLOCK])
+            with block.running():
+                [mel] = flow.step([stream])
+            if not found:
+                vocoder.push(mel)
+            with sound.running():
+                vocoder.push(mel)
+            llm = BLOCK * (token.cpu_s or 0.0)
+            found.append(SecondCost(llm=llm, flow=block.cpu_s, vocoder=sound.cpu_s))
         stream.close()
         vocoder.close()
-        return SecondCost(llm=BLOCK * (token.cpu_s or 0.0), flow=block.cpu_s, vocoder=sound.cpu_s)
+        return found
 
     @cached_property
     def _begun(self) -> FlowVoice:

@@ -14,7 +14,8 @@ from pipeline.bench.plots import bars, lines_plot
 from pipeline.bench.report import Report, table, write_both
 from pipeline.bench.tts_result import TtsResult
 
-_STEP = ("requests", "first p50", "p95", "p99", "total p50", "RTF p50", "requests/s", "failed")
+#: of a step; times in ms, first and total are p50
+_STEP = ("spoken", "first", "p95", "p99", "total", "RTF", "per s", "failed")
 _Found = Mapping[str, Any]
 
 
@@ -66,8 +67,8 @@ def tts_table(result: TtsResult) -> Iterator[RenderableType]:
         figures.add_column(name, justify="right")
     for words, row in _figures(found):
         figures.add_row(words, *("-" if each is None else each for each in row))
-    for name, side in _all(found):
-        yield Text(f"{name}: {side['engine']}", "dim")
+    for _, side in _all(found):
+        yield Text(side["engine"], "dim")
     yield figures
     for key, unit in (("by_length", "characters"), ("by_concurrency", "at a time")):
         for name, steps in _sides(found, key).items():
@@ -77,9 +78,11 @@ def tts_table(result: TtsResult) -> Iterator[RenderableType]:
 
 
 def _steps(name: str, steps: _Found, unit: str) -> Table:
-    shown = Table(box=None, pad_edge=False, header_style="dim", title=name, title_justify="left")
+    shown = Table(
+        box=None, pad_edge=False, header_style="dim", title=f"{name}, ms", title_justify="left"
+    )
     for head in (unit, *_STEP):
-        shown.add_column(head, justify="right")
+        shown.add_column(head, justify="right", no_wrap=head != "failed")
     for number, step in steps.items():
         shown.add_row(number, *_row(step))
     return shown
@@ -100,7 +103,11 @@ def _sweep(report: Report, title: str, sides: Mapping[str, _Found], x_label: str
         for name, steps in sides.items()
         for number, step in steps.items()
     ]
-    report.add(f"{title}, in figures", table([x_label, "", *_STEP], rows))
+    report.add(
+        f"{title}, in figures",
+        table([x_label, "", *_STEP], rows),
+        "First chunk and all of it in milliseconds, p50; seconds of work a second of audio (RTF).",
+    )
 
 
 def _figures(found: _Found) -> Iterator[tuple[str, list[str | None]]]:

@@ -26,11 +26,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from pipeline.bench.tts_own import DECODE_STEPS, Meter
+from pipeline.bench.tts_own import DECODE_STEPS, TEXT, Meter
 from pipeline.bench.tts_random import Reference, text_ids
 from pipeline.bench.tts_result import Cost, SecondCost, Spoken, Step
-from pipeline.bench.tts_texts import INTRODUCTION
-from tts_engine.cosyvoice.loader import CosyVoice
+from tts_engine.cosyvoice.loader import CosyVoice, backbone_of
 from tts_engine.cosyvoice.modules import contained
 from tts_engine.cosyvoice.prompt import BLOCK
 from tts_engine.cosyvoice.stubs import stand_ins
@@ -297,8 +296,8 @@ class Upstream:
         self._model = model
         self._voice = _Voice(model, reference)
         self._llm = _Counted(model.llm)
-        head = model.llm.get_submodule("llm_decoder")
-        self._watch = head.register_forward_hook(self._llm.count_pass)
+        # Ours takes the backbone's layers one by one, and never goes through here.
+        self._watch = backbone_of(model.llm).register_forward_hook(self._llm.count_pass)
         kind = UpstreamLoop if home is None else UpstreamClass
         self._loop: Loop = kind(model, self._voice, self._llm)
         self._look_ahead = look_ahead_of(model)
@@ -322,7 +321,7 @@ class Upstream:
         self._loop.hop = hop
         pad = -len(self._prompt) % hop
         meter = Meter()
-        pieces = self._loop.speak(INTRODUCTION, hop + pad + self._look_ahead)
+        pieces = self._loop.speak(TEXT, hop + pad + self._look_ahead)
         with closing(pieces):
             with meter.running():
                 next(pieces)
@@ -358,7 +357,7 @@ class Upstream:
         """A speech token, behind the prompt."""
         self._llm.limit = DECODE_STEPS + 1
         meter = Meter()
-        with closing(self._llm.inference(**self._voice.llm_arguments(INTRODUCTION))) as tokens:
+        with closing(self._llm.inference(**self._voice.llm_arguments(TEXT))) as tokens:
             next(tokens, None)
             with meter.running():
                 for _ in tokens:

@@ -21,7 +21,7 @@ from services.items import FunctionCall
 from services.llm import local_child
 from services.llm.calls import CallDone
 from services.llm.child_process import ServerProcess
-from services.llm.client import make_client, probe, warm
+from services.llm.client import make_client, probe, stream_chat, warm
 from services.llm.load import ServerLoad
 from services.llm.local import CHILD, LocalLlm
 from services.llm.stream import AnswerStream, StreamLimits
@@ -95,14 +95,16 @@ async def test_it_calls_when_it_must(client: openai.AsyncOpenAI):
 
     stream = AnswerStream(
         ask=partial(
-            client.chat.completions.create,
-            model="any",
-            messages=messages("en", "What is the weather in Paris?"),
-            tools=[{"type": "function", "function": weather}],
-            tool_choice="required",
-            temperature=0,
-            max_tokens=100,
-            stream=True,
+            stream_chat,
+            client,
+            {
+                "model": "any",
+                "messages": messages("en", "What is the weather in Paris?"),
+                "tools": [{"type": "function", "function": weather}],
+                "tool_choice": "required",
+                "temperature": 0,
+                "max_tokens": 100,
+            },
         ),
         load=ServerLoad(),
         limits=StreamLimits(first_token_s=60, idle_s=60, chars=800),

@@ -646,6 +646,12 @@ def test_room_in_a_folder_that_is_to_be_made(tmp_path: Path) -> None:
     assert abs(disk_free(tmp_path / "a" / "b") - free) < 1 << 30
 
 
+@pytest.fixture
+def no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests' own torch is none of the machine's."""
+    monkeypatch.setattr(doctor_facts, "torch_version", lambda: "")
+
+
 def fake_smi(tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text(f"#!/bin/sh\n{script}\n")
@@ -653,6 +659,7 @@ def fake_smi(tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("PATH", str(tmp_path) + os.pathsep + os.defpath)
 
 
+@pytest.mark.usefixtures("no_torch")
 @pytest.mark.parametrize(
     ("script", "fact"),
     [
@@ -679,6 +686,7 @@ def test_a_graphics_driver_that_hangs(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "timed out" in gpu_fact().error
 
 
+@pytest.mark.usefixtures("no_torch")
 def test_no_graphics_card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert gpu_fact() == GpuFact()
@@ -699,7 +707,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     site = tmp_path / "site"
     (site / "torch").mkdir(parents=True)
     (site / "torch" / "__init__.py").write_text("raise AssertionError('imported')")
-    monkeypatch.syspath_prepend(site)
+    # Nor is the one of these tests to be found.
+    others = [path for path in sys.path if "site-packages" not in path]
+    monkeypatch.setattr(sys, "path", [str(site), *others])
     return site
 
 

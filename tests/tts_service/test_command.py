@@ -61,9 +61,9 @@ def test_what_cannot_be_served_is_told_at_the_start(sets: str, code: int, said: 
     assert "Traceback" not in done.stderr
 
 
-async def test_the_daemon_offers_the_routes_where_it_is_told_to():
+async def test_the_daemon_offers_the_routes():
     voice = CloningVoice("once-left")
-    async with inside({"speech.service": True}, voice=voice) as served:
+    async with inside(voice=voice) as served:
         assert not voice.cloned
         url = f"http://{served.address}"
         async with httpx.AsyncClient(base_url=url, timeout=30) as client:
@@ -76,8 +76,12 @@ async def test_the_daemon_offers_the_routes_where_it_is_told_to():
         assert "me" in served.daemon.voices
 
 
-async def test_the_daemon_does_not_offer_them_otherwise():
-    async with inside(voice=ScriptedVoice()) as served, httpx.AsyncClient(timeout=30) as client:
+async def test_the_daemon_does_not_offer_them_where_it_is_told_so():
+    sets = {"speech.service": False}
+    async with (
+        inside(sets, voice=ScriptedVoice()) as served,
+        httpx.AsyncClient(timeout=30) as client,
+    ):
         reply = await client.post(f"http://{served.address}/tts", json={"text": TEXT})
     assert error_of(reply) == (404, "unknown_url", None)
 

@@ -218,7 +218,12 @@ def failed(id: int, error: DuplexdError) -> Failed:
 
 def error_of(message: Failed) -> DuplexdError:
     """The failure that a message tells of."""
-    kinds = {kind.code: kind for kind in _expected(DuplexdError)}
+    # Only those that both ends know: others have the code of the class that they refine.
+    kinds = {
+        kind.code: kind
+        for kind in _expected(DuplexdError)
+        if kind.__module__ == DuplexdError.__module__
+    }
     return kinds.get(message.code, EngineFailed)(message.message, mend=message.mend)
 
 
