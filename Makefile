@@ -14,10 +14,10 @@ VENV := .venv
 PY := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
 LOCKS := configs/locks
-# One stamp a set. The test set holds the other two, and the CosyVoice set holds the default set:
+# One stamp a set. The test set holds the other two, and the engines' set holds the default set:
 # installing a set sets those that it holds as well.
 SET_DEFAULT := $(VENV)/.set-default
-SET_COSYVOICE := $(VENV)/.set-cosyvoice
+SET_ENGINES := $(VENV)/.set-engines
 SET_TEST := $(VENV)/.set-test
 
 # What the tests need, whatever this machine and its environment would choose for `make run`.
@@ -104,8 +104,8 @@ types: $(SET_TEST) ## types
 docs: $(SET_DEFAULT) ## write docs/configuration.md
 	$(PY) run.py config docs
 
-.PHONY: cosyvoice
-cosyvoice: $(SET_COSYVOICE) ## add what the CosyVoice voice needs: torch and its modules
+.PHONY: engines
+engines: $(SET_ENGINES) ## add what FunASR and CosyVoice need: torch and their modules
 
 .PHONY: screenshots
 screenshots: $(SET_TEST) ## photograph the talk page for docs/screenshots; needs chromium
@@ -117,10 +117,10 @@ lock: $(UV) ## pin again what pyproject.toml asks for; UPGRADE=1 takes newer ver
 	compile="$(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 \
 	  --generate-hashes --no-header --override $(LOCKS)/no-torch.txt $(if $(UPGRADE),--upgrade)"; \
 	$$compile --output-file $(LOCKS)/default.txt && \
-	$$compile $(LOCKS)/cosyvoice.in --extra cosyvoice --constraint $(LOCKS)/default.txt \
-	  --output-file $(LOCKS)/cosyvoice.txt && \
-	$$compile $(LOCKS)/cosyvoice.in --extra cosyvoice --extra test \
-	  --constraint $(LOCKS)/cosyvoice.txt --output-file $(LOCKS)/test.txt
+	$$compile $(LOCKS)/engines.in --extra cosyvoice --extra funasr --constraint $(LOCKS)/default.txt \
+	  --output-file $(LOCKS)/engines.txt && \
+	$$compile $(LOCKS)/engines.in --extra cosyvoice --extra funasr --extra test \
+	  --constraint $(LOCKS)/engines.txt --output-file $(LOCKS)/test.txt
 
 .PHONY: clean
 clean: ## remove .venv and what the tools left; models stay
@@ -154,7 +154,7 @@ install = $(uv_environment); $(announce); \
 
 # torch is the one package without a hash: its builds differ from machine to machine. One that is
 # there already, for this machine's GPU perhaps, is left alone. It comes first: pip, unlike uv, would
-# complain of what cosyvoice.in's package asks for and does not get.
+# complain of what engines.in's package asks for and does not get.
 install_torch = $(PY) -c 'import sys, importlib.util as u; sys.exit(not u.find_spec("torch"))' || { \
   echo "installing torch $(TORCH_VERSION) into $(VENV)"; \
   $(PY) -m pip install --quiet --disable-pip-version-check torch==$(TORCH_VERSION) || $(no_packages); }
@@ -165,15 +165,15 @@ $(SET_DEFAULT): $(LOCKS)/default.txt | $(UV)
 	@cmp -s $< $@ || { $(install); }
 	@cp $< $@
 
-$(SET_COSYVOICE): $(LOCKS)/cosyvoice.txt $(LOCKS)/default.txt | $(UV)
+$(SET_ENGINES): $(LOCKS)/engines.txt $(LOCKS)/default.txt | $(UV)
 	@$(install_torch)
 	@cmp -s $< $@ || { $(install); }
 	@cp $(LOCKS)/default.txt $(SET_DEFAULT)
 	@cp $< $@
 
-$(SET_TEST): $(LOCKS)/test.txt $(LOCKS)/cosyvoice.txt $(LOCKS)/default.txt | $(UV)
+$(SET_TEST): $(LOCKS)/test.txt $(LOCKS)/engines.txt $(LOCKS)/default.txt | $(UV)
 	@$(install_torch)
 	@cmp -s $< $@ || { $(install); }
 	@cp $(LOCKS)/default.txt $(SET_DEFAULT)
-	@cp $(LOCKS)/cosyvoice.txt $(SET_COSYVOICE)
+	@cp $(LOCKS)/engines.txt $(SET_ENGINES)
 	@cp $< $@

@@ -6,18 +6,18 @@ import asyncio
 import gc
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse
+from fastapi import FastAPI
 
 from pipeline.access import guard
 from pipeline.config_schema import Config
 from pipeline.ear import EarSettings
 from pipeline.engines import EngineRoom
+from pipeline.lifespan import make_router as make_probes
+from pipeline.lifespan import nothing, warming
 from pipeline.metrics import Metrics
 from pipeline.options import SessionSettings, check_options
 from pipeline.session import Engines, Session
@@ -71,6 +71,11 @@ class Daemon:
     def ready(self) -> bool:
         """All engines are warm."""
         return self._engines is not None
+
+    @property
+    def waiting(self) -> list[str]:
+        """Engines that are not warm yet."""
+        return sorted(self.room.waiting)
 
     @property
     def voices(self) -> tuple[str, ...]:
@@ -243,15 +248,11 @@ class _Counted(Session):
         super().close()
 
 
-def _nothing() -> None:
-    """Nobody wants to know."""
-
-
 def create_app(
     daemon: Daemon,
     *,
-    on_ready: Callable[[], None] = _nothing,
-    on_failure: Callable[[], None] = _nothing,
+    on_ready: Callable[[], None] = nothing,
+    on_failure: Callable[[], None] = nothing,
     ca_certificate: Path | None = None,
 ) -> FastAPI:
     """Builds the web application; its lifespan warms the engines while it already answers.
@@ -265,51 +266,9 @@ def create_app(
     Raises:
         DuplexdError: a key is required, and the keys cannot be read.
     """
-
-    async def warm_up() -> None:
-        try:
-            await daemon.start()
-            on_ready()
-        except DuplexdError:
-            on_failure()  # the server ends, and its starter shows `daemon.failure`
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        warming = asyncio.create_task(warm_up(), name="warm up")
-        try:
-            yield
-        finally:
-            if not warming.done():
-                warming.cancel()
-            with suppress(asyncio.CancelledError):
-                await warming
-            await daemon.close()
-
+    lifespan = warming(daemon, on_ready=on_ready, on_failure=on_failure)
     app = FastAPI(title="duplexd", lifespan=lifespan, docs_url=None, redoc_url=None)
-
-    @app.get("/healthz")
-    async def healthz() -> dict[str, str]:
-        """The process lives."""
-        return {"status": "ok", "service": "duplexd"}
-
-    @app.get("/readyz")
-    async def readyz() -> JSONResponse:
-        """200 once every engine is warm."""
-        if daemon.ready:
-            return JSONResponse({"status": "ready"})
-        if daemon.failure is not None:
-            return JSONResponse({"status": "failed", "error": str(daemon.failure)}, 503)
-        return JSONResponse(
-            {"status": "warming", "waiting_for": sorted(daemon.room.waiting)},
-            503,
-            headers={"Retry-After": "1"},
-        )
-
-    @app.get("/metrics")
-    async def metrics() -> Response:
-        """Prometheus exposition."""
-        return Response(daemon.metrics.page(), media_type="text/plain; version=0.0.4")
-
+    app.include_router(make_probes(daemon, name="duplexd"))
     server = daemon.config.server
     context = FaceContext(
         sessions=daemon,
@@ -323,7 +282,7 @@ def create_app(
         daemon.config,
         engine=daemon.room.voice,
         accounts=daemon.metrics,
-        ready=lambda: daemon.ready,
+        ready=lambda: daemon.ready and daemon.room.voice.ready,
         voices=lambda: daemon.voices,
         jobs=1,  # conversations go first
     )
@@ -367,7 +326,7 @@ def _talk_status(daemon: Daemon) -> Status:
     if daemon.failure is not None:
         return Status(state="failed", error=str(daemon.failure))
     if not daemon.ready:
-        return Status(state="warming", retry_after_s=1, waiting_for=sorted(daemon.room.waiting))
+        return Status(state="warming", retry_after_s=1, waiting_for=daemon.waiting)
     if len(daemon.sessions) >= daemon.config.server.max_sessions:
         return Status(state="full", retry_after_s=10)
     return Status(state="ready")

@@ -95,7 +95,10 @@ class Listening:
             self._stamps = {"asked": asked, "final": time.monotonic()}
             self._compute_s = transcript.compute_s
             text = transcript.text.strip()  # as the context will have it
-            self._on_event(FinalText(request, text, transcript.language, audible))
+            laughter = "laughter" in transcript.events
+            self._on_event(
+                FinalText(request, text, transcript.language, audible, laughter=laughter)
+            )
 
     def _fail(self, request: int, error: DuplexdError) -> None:
         self._accounts.error(self._session, error)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pipeline.context_book import chat_message
 from pipeline.ear import EarSettings
 from pipeline.turns.settings import TurnSettings
+from pipeline.voice import with_default_first
 from services.answer import AnswerPlan
 from services.face import AnswerOptions, PacingProfile, SessionOptions
 from services.llm.service import AnswerSettings
 from services.tools import NamedTool, Tool, ToolChoice, may_choose
 from services.voices import resolve_voice
-from tts_engine.engine import SpeechEngine
+from tts_engine.engine import MAX_SPEED, MIN_SPEED, SpeechEngine
 from tts_engine.errors import BadRequest
 
 
@@ -51,9 +52,11 @@ def check_options(options: SessionOptions, voice: SpeechEngine) -> None:
         UnknownVoice, BadRequest
     """
     if options.voice is not None:
-        resolve_voice(options.voice, voice.voices)
-    if options.speed is not None and not 0.5 <= options.speed <= 2.0:
-        raise BadRequest(f"The speed must lie between 0.5 and 2.0, not {options.speed:g}")
+        resolve_voice(options.voice, with_default_first(None, voice.voices))
+    if options.speed is not None and not MIN_SPEED <= options.speed <= MAX_SPEED:
+        raise BadRequest(
+            f"The speed must lie between {MIN_SPEED} and {MAX_SPEED}, not {options.speed:g}"
+        )
     if options.floor_ms is not None and not 0 <= options.floor_ms <= 10_000:
         raise BadRequest(f"The silence must lie between 0 and 10000 ms, not {options.floor_ms}")
     if options.idle_ms is not None and options.idle_ms <= 0:
@@ -68,7 +71,7 @@ def check_answer(answer: AnswerOptions, session: SessionOptions, voice: SpeechEn
         UnknownVoice, BadRequest
     """
     if answer.voice is not None:
-        resolve_voice(answer.voice, voice.voices)
+        resolve_voice(answer.voice, with_default_first(None, voice.voices))
     if answer.tool_choice is not None:
         tools = session.tools if answer.tools is None else answer.tools
         _check_choice(answer.tool_choice, tools)
@@ -145,8 +148,11 @@ def plan_answer(
 
 
 def _voice(name: str | None, configured: str | None, voices: tuple[str, ...]) -> str | None:
-    """The voice that a name stands for; the configured one is the default."""
+    """The voice that a name stands for; the configured one is the default, else the engine's first.
+
+    It is settled here, for all of the answer: the first may be another one by its end.
+    """
     default = None if configured is None else resolve_voice(configured, voices)
     if name is None:
-        return default
+        return default or next(iter(voices), None)
     return resolve_voice(name, voices if default is None else (default, *voices))

@@ -38,6 +38,7 @@ from pipeline.release import release
 from pipeline.turn_log import TurnLog
 from pipeline.turns.events import Cleared, ManualCommit, Muted
 from pipeline.turns.record import Recorder
+from pipeline.voice import with_default_first
 from services.answer import AnswerPlan, AnswerPlans
 from services.asr.base import AsrEngine
 from services.face import AnswerOptions, SessionOptions, Sink
@@ -194,6 +195,8 @@ class Session:
         try:
             await self._worker.run(WorkerParams(task_manager=TaskManager(loop=loop)))
         finally:
+            # First: a `close` from now on has nothing to end, and soon no worker.
+            self._over = True
             effects.cancel()
             self.driver.close()
             await asyncio.gather(effects, return_exceptions=True)
@@ -201,7 +204,6 @@ class Session:
                 await asyncio.gather(self._closing, return_exceptions=True)
             if self._log is not None:
                 await self._log.close()
-            self._over = True
             release(self._worker, keep=(self.ear, self.mouth))
             logger.debug("{}: closed", self.id)
 
@@ -272,4 +274,5 @@ class Session:
         return not self._settings.speculate_when_busy and self._engines.busy
 
     def _plan(self, answer: AnswerOptions) -> AnswerPlan:
-        return plan_answer(self._settings, self._options, answer, voices=self._engines.voice.voices)
+        voices = with_default_first(None, self._engines.voice.voices)
+        return plan_answer(self._settings, self._options, answer, voices=voices)

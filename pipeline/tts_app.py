@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from loguru import logger
 
 from pipeline.access import guard
 from pipeline.budget import ThreadBudget
 from pipeline.config_schema import Config
+from pipeline.lifespan import make_router as make_probes
+from pipeline.lifespan import nothing, warming
 from pipeline.service_metrics import ServiceMetrics
 from pipeline.speech_desk import make_desk, service_context
 from pipeline.voice import build_voice, with_default_first
@@ -22,7 +23,8 @@ from services.access.router import make_router as make_certificate_router
 from services.api_errors import install_errors
 from services.audio_api.router import make_router as make_speech_router
 from services.models.store import ModelStore
-from tts_engine.errors import DuplexdError, UnknownVoice
+from services.voices import resolve_voice
+from tts_engine.errors import DuplexdError
 from tts_engine.service.cloner import VoiceCloner
 from tts_engine.service.router import make_router
 from tts_engine.service.voices import sweep
@@ -42,8 +44,18 @@ class TtsService:
         threads = ThreadBudget.of(config.threads).tts
         self.voice = build_voice(config, store, threads=threads, needs_voice=False)
         self.failure: DuplexdError | None = None
-        self.ready = False
+        self._warm = False
         self._lag: asyncio.Task[None] | None = None
+
+    @property
+    def ready(self) -> bool:
+        """The engine is warm, and takes jobs now."""
+        return self._warm and self.voice.ready
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The engine, while it is not ready."""
+        return () if self.ready else ("tts",)
 
     @property
     def voices(self) -> tuple[str, ...]:
@@ -52,8 +64,8 @@ class TtsService:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names for clients that insist on a list."""
-        return ("duplexd", self.config.tts.provider)
+        """What speaks."""
+        return (self.config.tts.provider,)
 
     async def start(self) -> None:
         """Warms the engine.
@@ -73,8 +85,9 @@ class TtsService:
         gc.collect()
         gc.freeze()
         self.metrics.watch_collector(busy=lambda: self.voice.stats.depth > 0)
-        self.ready = True
+        self._warm = True
         self._lag = asyncio.create_task(self.metrics.watch_loop(), name="loop lag")
+        logger.info("the voice is warm")
 
     def _check_voice(self) -> None:
         """A wrong name is told before anything slow is done. Voices that are registered may come
@@ -83,14 +96,12 @@ class TtsService:
         tts, known = self.config.tts, self.voice.voices
         if isinstance(self.voice, VoiceCloner) or tts.provider == "scripted":
             return
-        if tts.voice is not None and tts.voice not in known:
-            raise UnknownVoice(
-                f"There is no voice {tts.voice!r}", mend=f"Choose among {', '.join(known)}"
-            )
+        if tts.voice is not None:
+            resolve_voice(tts.voice, known)
 
     async def close(self) -> None:
         """Closes the engine. Idempotent."""
-        self.ready = False
+        self._warm = False
         self.metrics.forget_collector()
         if self._lag is not None:
             self._lag.cancel()
@@ -98,15 +109,11 @@ class TtsService:
         await self.voice.close()
 
 
-def _nothing() -> None:
-    """Nobody wants to know."""
-
-
 def create_app(
     service: TtsService,
     *,
-    on_ready: Callable[[], None] = _nothing,
-    on_failure: Callable[[], None] = _nothing,
+    on_ready: Callable[[], None] = nothing,
+    on_failure: Callable[[], None] = nothing,
     ca_certificate: Path | None = None,
 ) -> FastAPI:
     """Builds the web application; its lifespan warms the engine while it already answers.
@@ -120,52 +127,14 @@ def create_app(
     Raises:
         DuplexdError: a key is required, and the keys cannot be read; or the blocked words cannot.
     """
-
-    async def warm_up() -> None:
-        try:
-            await service.start()
-            logger.info("the voice is warm")
-            on_ready()
-        except DuplexdError:
-            on_failure()  # the server ends, and its starter shows `service.failure`
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        warming = asyncio.create_task(warm_up(), name="warm up")
-        try:
-            yield
-        finally:
-            if not warming.done():
-                warming.cancel()
-            with suppress(asyncio.CancelledError):
-                await warming
-            await service.close()
-
+    lifespan = warming(service, on_ready=on_ready, on_failure=on_failure)
     app = FastAPI(title="duplexd tts", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.include_router(make_probes(service, name="duplexd tts"))
 
     @app.get("/")
     async def index() -> JSONResponse:
         """What there is; also where a link with a key leads to."""
         return JSONResponse({"service": "duplexd tts", "about": _ROUTES})
-
-    @app.get("/healthz")
-    async def healthz() -> dict[str, str]:
-        """The process lives."""
-        return {"status": "ok", "service": "duplexd tts"}
-
-    @app.get("/readyz")
-    async def readyz() -> JSONResponse:
-        """200 once the engine is warm."""
-        if service.ready:
-            return JSONResponse({"status": "ready"})
-        if service.failure is not None:
-            return JSONResponse({"status": "failed", "error": str(service.failure)}, 503)
-        return JSONResponse({"status": "warming"}, 503, headers={"Retry-After": "1"})
-
-    @app.get("/metrics")
-    async def metrics() -> Response:
-        """Prometheus exposition."""
-        return Response(service.metrics.page(), media_type="text/plain; version=0.0.4")
 
     config = service.config
     desk = make_desk(

@@ -6,7 +6,7 @@ for every response, however long. A few hundred such connections take all the fi
 a process has, and need no key.
 
 Here a request's head must be there in time, an answer must be taken in time, and when the server
-ends, what is still being sent is broken off.
+ends, who was told nothing yet is told so, and what is still being sent is broken off.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from services.sockets import make_honest
+from tts_engine.errors import NotReady
+from tts_engine.service.api_errors import ApiError
 
 if TYPE_CHECKING:
     import h11
@@ -70,8 +72,11 @@ class FirmHttpProtocol(H11Protocol):
     ) -> None:
         self._answering += 1
         self._due = _cancelled(self._due)
+        cycle = self.cycle
         try:
             await self._application(scope, receive, send)  # type: ignore[arg-type]
+            if cycle.response_started and not cycle.response_complete:
+                self._break_off()  # on purpose, and no error of the server's
         finally:
             self._answering -= 1
             if not self._answering and self in self.connections:
@@ -105,7 +110,31 @@ class FirmHttpProtocol(H11Protocol):
     def shutdown(self) -> None:
         """The server ends: what is not over soon is broken off."""
         super().shutdown()
-        self.loop.call_later(PARTING_S, self.transport.abort)
+        self.loop.call_later(PARTING_S, self._part)
+
+    def _part(self) -> None:
+        if self.transport.is_closing() or self.cycle is None or self.cycle.response_started:
+            self.transport.abort()
+            return
+        self.transport.write(_ending())
+        self._break_off()
+        self.loop.call_later(PARTING_S, self.transport.abort)  # it may not take even that
+
+    def _break_off(self) -> None:
+        """Closes the connection behind what was sent; nothing more is."""
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()  # the application need not wait for the socket to know
+        self.transport.close()
+
+
+def _ending() -> bytes:
+    """The answer to a request that the end of the server finds without one."""
+    failure = NotReady("The server is shutting down", mend="Try again when it is up again")
+    answer = ApiError(failure, 503, code="shutting_down", headers={"Connection": "close"})
+    response = answer.response()
+    head = [b"HTTP/1.1 503 Service Unavailable", b"Cache-Control: no-store"]
+    head += [name + b": " + value for name, value in response.raw_headers]
+    return b"\r\n".join([*head, b"", bytes(response.body)])
 
 
 def _cancelled(timer: TimerHandle | None) -> None:

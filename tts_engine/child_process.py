@@ -126,6 +126,10 @@ class ChildProcess:
         kept = [line for line in self._kept if line][-QUOTED_LINES:]
         return f": {' | '.join(kept)}" if kept else ""
 
+    def forget_log(self) -> None:
+        """From here on its last words are what it says from here on."""
+        self._kept.clear()
+
     def _signal(self, number: signal.Signals) -> None:
         # Not by the process object: it looks for the exit status first, and takes it away from
         # asyncio, which then reports 255.

@@ -9,6 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
+from typing import Protocol
+
+from tts_engine.errors import BadRequest, DuplexdError
+
+#: paces that every engine can speak at, as multiples of the voice's own
+MIN_SPEED, MAX_SPEED = 0.5, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,30 @@ class EngineStats:
     errors: dict[str, int] = field(default_factory=dict[str, int])
     on_wait: Callable[[float], None] = _nobody
 
+    def failed(self, error: DuplexdError) -> None:
+        """Counts a job that failed."""
+        self.errors[error.code] = self.errors.get(error.code, 0) + 1
+
+
+def check_speed(speed: float) -> None:
+    """Refuses a pace that engines do not have; NaN is none.
+
+    Raises:
+        BadRequest
+    """
+    if not MIN_SPEED <= speed <= MAX_SPEED:
+        raise BadRequest(f"The speed {speed:g} is not between {MIN_SPEED} and {MAX_SPEED}")
+
+
+class Reading(Protocol):
+    """A text that is spoken clause by clause."""
+
+    def synthesize(
+        self, text: str, *, voice: str | None = None, speed: float = 1.0, style: str = ""
+    ) -> AsyncGenerator[SpeechChunk, None]:
+        """Speaks its next clause; see `SpeechEngine.synthesize`."""
+        ...
+
 
 class SpeechEngine(ABC):
     """A voice engine. Every method is called on the event loop and returns to it at once."""
@@ -71,6 +101,11 @@ class SpeechEngine(ABC):
     def voices(self) -> tuple[str, ...]:
         """Names that `synthesize` accepts; the first is the default."""
 
+    @property
+    def ready(self) -> bool:
+        """Once started: it takes jobs now. False while a part of it is started again."""
+        return True
+
     @abstractmethod
     async def start(self) -> None:
         """Loads and warms the engine with realistic input.
@@ -83,6 +118,12 @@ class SpeechEngine(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Ends every job and releases threads and processes. Idempotent."""
+
+    def reading(self) -> Reading:
+        """Begins a text whose clauses are spoken one after another: engines that can have a clause
+        carry on from the one before. Others speak each for itself.
+        """
+        return self
 
     @abstractmethod
     def synthesize(
@@ -102,5 +143,6 @@ class SpeechEngine(ABC):
         Raises:
             UnknownVoice, BadRequest: before any work.
             AtCapacity: the engine's queue is full.
+            NotReady: see `ready`.
             EngineFailed: synthesis failed.
         """

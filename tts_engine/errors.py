@@ -4,6 +4,7 @@
     |-- AtCapacity          "at_capacity"     the queue of an engine or the daemon is full
     |-- TimedOut            "timed_out"       an engine or a server did not answer in time
     |-- EngineFailed        "engine_failed"   an engine raised, died or gave nothing
+    |   `-- NotReady        "not_ready"       it warms up, or is being started again
     |-- BadAudio            "bad_audio"       audio that cannot be what it claims to be
     |-- BadRequest          "bad_request"     a caller's argument is wrong
     |-- UnknownVoice        "unknown_voice"
@@ -51,6 +52,12 @@ class EngineFailed(DuplexdError):
     code = "engine_failed"
 
 
+class NotReady(EngineFailed):
+    """An engine warms up, or is being started again; trying again later may work."""
+
+    code = "not_ready"
+
+
 class BadAudio(DuplexdError):
     """Audio whose length, rate or encoding cannot be right."""
 
@@ -91,3 +98,15 @@ class ModelCorrupt(ModelError):
     """A model's file is there and its hash is wrong."""
 
     code = "model_corrupt"
+
+
+def not_installed(what: str, error: ImportError) -> EngineFailed:
+    """The failure of what needs CosyVoice's packages, where they are not.
+
+    Args:
+        what: needs them; the message begins with it.
+        error: names the one that is missing.
+    """
+    return EngineFailed(
+        f"{what} needs {error.name or error}, which is not installed", mend="Run `make cosyvoice`"
+    )

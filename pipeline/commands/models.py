@@ -25,7 +25,7 @@ from pipeline.config import Config
 from pipeline.needs import needed_models
 from pipeline.store import open_store
 from services.models import ModelState, ModelStore, fetch_options
-from tts_engine.errors import DuplexdError, EngineFailed, ModelError
+from tts_engine.errors import DuplexdError, ModelError, not_installed
 
 app = typer.Typer(
     cls=PlainGroup,
@@ -166,10 +166,7 @@ def make_random_(
     try:
         from tts_engine.cosyvoice.make_random import make_random
     except ModuleNotFoundError as error:
-        raise EngineFailed(
-            f"making a model needs {error.name}, which is not installed",
-            mend="Run `make cosyvoice`.",
-        ) from error
+        raise not_installed("making a model", error) from error
     try:
         make_random(kind, size, directory, seed=seed, home=home)
     except OSError as error:

@@ -17,7 +17,7 @@ import typer
 
 from pipeline.commands.options import ConfigFile, Engines, Sets, TtsName, configured
 from pipeline.commands.plain_help import PlainCommand, PlainGroup
-from tts_engine.errors import BadAudio, BadRequest, DuplexdError, EngineFailed, UnknownVoice
+from tts_engine.errors import BadAudio, BadRequest, DuplexdError, UnknownVoice, not_installed
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -40,7 +40,7 @@ app = typer.Typer(
 
 #: half a minute at the highest rate, with eight channels
 _MAX_FILE = 200 << 20
-_RESTART = "a daemon that runs with --tts cosyvoice sees it when it starts again"
+_SEEN = "a daemon that runs with --tts cosyvoice has it from now on"
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="As `run.py voices list` shows it.")]
@@ -122,7 +122,7 @@ def register(
         return
     took = time.monotonic() - started
     typer.echo(f"registered {name}: {info.duration_s:.1f} s of {info.language} ({took:.1f} s)")
-    typer.echo(_RESTART, err=True)
+    typer.echo(_SEEN, err=True)
 
 
 @app.command(cls=PlainCommand, epilog="Example: run.py voices remove amy")
@@ -346,7 +346,7 @@ def _model_dir(settings: Config) -> Path:
 
 
 def _kind(settings: Config) -> Any:
-    from tts_engine.cosyvoice.loader import kind_of
+    from tts_engine.cosyvoice.kind import kind_of
 
     return kind_of(_model_dir(settings))
 
@@ -356,9 +356,6 @@ def _upstream(settings: Config) -> tuple[ModuleType, Tokenizer]:
     try:
         from tts_engine.cosyvoice import spk2info
     except ModuleNotFoundError as error:
-        raise EngineFailed(
-            f"Upstream's file needs {error.name}, which is not installed",
-            mend="Run `make cosyvoice`",
-        ) from error
+        raise not_installed("Upstream's file", error) from error
     home = settings.tts.cosyvoice.home
     return spk2info, spk2info.load_tokenizer(_model_dir(settings), home=home)

@@ -36,7 +36,7 @@ from pipeline.turns.loudness import (
 from pipeline.turns.recognition import finalise_early
 from pipeline.turns.settings import WINDOW_MS
 from pipeline.turns.speculation import speculate
-from pipeline.turns.state import Phase, Step, TurnState, in_turn
+from pipeline.turns.state import Phase, Step, Text, TurnState, in_turn
 
 
 def told_from_echo(state: TurnState, *, voiced: bool) -> tuple[TurnState, bool]:
@@ -99,7 +99,7 @@ def replied(state: TurnState, audible: str) -> Step:
     said = state.silence.text
     if said is None:
         return give_back(state, Reason.FAILED)
-    reason = _judge(state, said.text, audible)
+    reason = _judge(state, said, audible)
     if reason is Reason.BACKCHANNEL and state.answer is None and not _is_likely_echo(state):
         reason = None  # there is nothing to hear on: it is the reply
     return take_over(state) if reason is None else give_back(state, reason, said.text)
@@ -107,7 +107,7 @@ def replied(state: TurnState, audible: str) -> Step:
 
 def partial(state: TurnState, text: str, audible: str) -> Step:
     """It is known what a candidate said so far: clear speech need not wait for its end."""
-    if _judge(state, text, audible) is None and not may_become_backchannel(text):
+    if _judge(state, Text(text, ""), audible) is None and not may_become_backchannel(text):
         return take_over(state)
     return state, ()
 
@@ -146,8 +146,14 @@ def _consider(state: TurnState) -> Step:
     return (replace(state, voiced_ms=0.0) if _is_likely_echo(state) else state), actions
 
 
-def _judge(state: TurnState, text: str, audible: str) -> Reason | None:
-    return judge(text, audible=audible, echo=state.echo, scraps=_is_likely_echo(state))
+def _judge(state: TurnState, said: Text, audible: str) -> Reason | None:
+    return judge(
+        said.text,
+        audible=audible,
+        echo=state.echo,
+        scraps=_is_likely_echo(state),
+        laughter=said.laughter,
+    )
 
 
 def _learn(state: TurnState) -> TurnState:

@@ -172,8 +172,9 @@ def _recognised(
     state: TurnState, event: FinalText | FinalFailed | PartialText | TurnProbability
 ) -> Step:
     match event:
-        case FinalText(request, text, language, audible) if request == state.pending:
-            return _replied(state, Text(text, language), audible)
+        case FinalText(request, text, language) if request == state.pending:
+            said = Text(text, language, laughter=event.laughter)
+            return _replied(state, said, event.audible)
         case FinalFailed(request) if request == state.pending:
             return _replied(state, None)
         case PartialText(text, audible) if state.phase is Phase.CANDIDATE:

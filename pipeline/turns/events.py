@@ -58,12 +58,14 @@ class FinalText:
         language: of the text.
         audible: what the client played while the user was heard, and in the 1.5 s before: what an
             echo would consist of. Empty when nothing was played.
+        laughter: somebody laughed, if the recogniser can tell.
     """
 
     request: int
     text: str
     language: str
     audible: str = ""
+    laughter: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,9 @@ from pipeline.turns.backchannels import is_backchannel, is_command, is_laughter,
 from pipeline.turns.echo import is_echo, is_scrap
 
 
-def judge(text: str, *, audible: str, echo: bool, scraps: bool = False) -> Reason | None:
+def judge(
+    text: str, *, audible: str, echo: bool, scraps: bool = False, laughter: bool = False
+) -> Reason | None:
     """Why what was said over an answer is no turn; None: it is one.
 
     - No words, or only marks of sounds ([music], ♪): noise. Laughter is a backchannel.
@@ -25,9 +27,10 @@ def judge(text: str, *, audible: str, echo: bool, scraps: bool = False) -> Reaso
         echo: by client and time, this may be an echo: the client cancels none, and the voice lies
             inside what was played. Somebody who answers an option by repeating it is later.
         scraps: the pause may have cut an echo off, of which a recogniser makes other words.
+        laughter: the recogniser heard somebody laugh.
     """
     if not spoken(text):
-        return Reason.BACKCHANNEL if is_laughter(text) else Reason.NOISE
+        return Reason.BACKCHANNEL if laughter or is_laughter(text) else Reason.NOISE
     if is_backchannel(text):
         return Reason.BACKCHANNEL
     if is_command(text) or not echo:

@@ -24,10 +24,15 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What the recogniser heard; an empty text: nothing was said."""
+    """What the recogniser heard; an empty text: nothing was said.
+
+    Parameters:
+        laughter: somebody laughed.
+    """
 
     text: str
     language: str
+    laughter: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from services.voices import voice_name
 from tts_engine.audio.encoders import Format
 from tts_engine.service.bodies import parse_json
+from tts_engine.service.requests import Fields
 from tts_engine.service.shaping import MAX_SPEED, MIN_SPEED
 
 #: characters of a text, as at OpenAI
@@ -28,7 +29,7 @@ def _speed(value: float) -> float:
     return value
 
 
-class SpeechRequest(BaseModel):
+class SpeechRequest(Fields):
     """What to say, and how. Unknown fields are refused, as at OpenAI.
 
     Parameters:
@@ -41,8 +42,6 @@ class SpeechRequest(BaseModel):
         instructions: how to say it, for engines that have styles.
         stream_format: the audio itself, or server-sent events with pieces of it in base64.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     input: Annotated[str, Field(min_length=1, max_length=MAX_INPUT)]
     voice: Annotated[str, Field(max_length=_MAX_NAME), BeforeValidator(voice_name)]

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 
 from services.audio_api.request import MAX_BODY, parse
 from services.voices import resolve_voice
-from tts_engine.errors import BadRequest, DuplexdError, EngineFailed
+from tts_engine.errors import BadRequest, DuplexdError
 from tts_engine.service.api_errors import ApiError
 from tts_engine.service.bodies import read_json
 from tts_engine.service.desk import SpeechDesk
@@ -43,11 +43,11 @@ def make_router(desk: SpeechDesk, *, models: Callable[[], Sequence[str]]) -> API
         except ClientDisconnect:
             desk.accounts.speech("gone")
             return Response(status_code=400)  # nobody reads it
-        except (ApiError, DuplexdError) as error:
-            refusal = error if isinstance(error, ApiError) else ApiError.of(error)
-            desk.accounts.count(refusal.failure)
+        except (ApiError, DuplexdError) as failure:
+            error = ApiError.of(failure)
+            desk.note(error, "refused")
             desk.accounts.speech("refused")
-            return refusal.response()
+            return error.response()
 
     def card(name: str) -> dict[str, str | int]:
         return {"id": name, "object": "model", "created": since, "owned_by": "duplexd"}
@@ -77,9 +77,7 @@ def make_router(desk: SpeechDesk, *, models: Callable[[], Sequence[str]]) -> API
 
 async def _speech(desk: SpeechDesk, request: Request) -> Response:
     wanted = parse(await read_json(request, limit=MAX_BODY))
-    if not desk.ready:
-        failure = EngineFailed("The engines are not ready", mend="Wait for /readyz")
-        raise ApiError(failure, 503, code="not_ready")
+    desk.check_ready()
     voice = resolve_voice(wanted.voice, desk.voices) if desk.voices else desk.voice(None)
     desk.check(wanted.input)
     job = Job(

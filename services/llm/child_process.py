@@ -53,6 +53,7 @@ class ServerProcess(ChildProcess):
         if address is None:
             await self.stop()
             raise EngineFailed(f"{self.obituary()} before it was ready{self.last_words()}")
+        self.forget_log()
         return address
 
     async def _drain(self) -> None:

@@ -1,11 +1,6 @@
 """The embedded language model: a child process with an OpenAI-compatible server on loopback.
 
-It is talked to through the same client as any other server. This module only keeps it alive:
-
-        start() -> starting -> ready <-> restarting
-                      |                     |  five quick deaths in a row
-                      v                     v
-                 start() raises           failed -> (every 30 s) -> ready
+It is talked to through the same client as any other server. This module only keeps it alive.
 
 The port is chosen by the first child and kept over restarts, so that a client made once stays
 right; only when somebody took the port meanwhile is there a new one, told by `on_address`.
@@ -13,7 +8,6 @@ right; only when somebody took the port meanwhile is there a new one, told by `o
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import secrets
@@ -27,12 +21,12 @@ from urllib.parse import urlsplit
 from loguru import logger
 
 from services.llm.child_process import ServerProcess
-from tts_engine.errors import DuplexdError, EngineFailed, ModelMissing
-from tts_engine.restart import Backoff, RestartPolicy
+from tts_engine.errors import ModelMissing
+from tts_engine.kept_process import KeptProcess, State
+from tts_engine.restart import RestartPolicy
 
-LocalState = Literal["starting", "ready", "restarting", "failed"]
 #: the new state, and why
-OnState = Callable[[LocalState, str], None]
+OnState = Callable[[State, str], None]
 #: the new `base_url`
 OnAddress = Callable[[str], None]
 
@@ -67,7 +61,7 @@ def port_is_free(port: int) -> bool:
     return True
 
 
-class LocalLlm:
+class LocalLlm(KeptProcess[ServerProcess]):
     """Starts the child, restarts it when it dies, ends it. One life: not to be started again."""
 
     def __init__(
@@ -98,21 +92,20 @@ class LocalLlm:
             command: the child's program; the options are appended.
             grace_s: time between SIGTERM and SIGKILL when closing.
         """
+        super().__init__(
+            name=NAME,
+            command=command,
+            start_timeout_s=start_timeout_s,
+            policy=policy,
+            grace_s=grace_s,
+        )
         self._model_path = model_path
         self._threads = threads
         self._context = context
         self._parallel = parallel
-        self._start_timeout_s = start_timeout_s
-        self._backoff = Backoff(policy or RestartPolicy())
         self._on_state = on_state
         self._on_address = on_address
-        self._command = tuple(command)
-        self._grace_s = grace_s
         self._address = ""
-        self._child: ServerProcess | None = None
-        self._task: asyncio.Task[ServerProcess] | asyncio.Task[None] | None = None
-        self._closed = False
-        self.state: LocalState = "starting"
         #: why it is in that state
         self.detail = ""
         #: any page in a browser can reach a loopback port; without the key it is told nothing
@@ -128,11 +121,6 @@ class LocalLlm:
         """The model's name at the server: its file's, without the ending."""
         return self._model_path.stem
 
-    @property
-    def pid(self) -> int | None:
-        """The child's process id, while there is one."""
-        return self._child.pid if self._child else None
-
     async def start(self) -> None:
         """Starts the child and returns once the model is loaded and served.
 
@@ -147,28 +135,7 @@ class LocalLlm:
                 mend="Fetch it with `run.py models fetch`",
             )
         self._enter("starting", self._model_path.name)
-        launch = self._task = asyncio.create_task(self._launch())
-        try:
-            await asyncio.wait({launch})
-        except asyncio.CancelledError:
-            await self.close()
-            raise
-        if self._closed or launch.cancelled():
-            raise EngineFailed(f"The {NAME} was closed while it was starting")
-        if error := launch.exception():
-            self._enter("failed", str(error))
-            raise error
-        self._task = asyncio.create_task(self._supervise(launch.result()))
-
-    async def close(self) -> None:
-        """Ends the child: SIGTERM, after the grace time SIGKILL; reaped on return. Idempotent."""
-        self._closed = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-        child, self._child = self._child, None
-        if child is not None:
-            await child.stop()
+        await super().start()
 
     def _options(self, port: int) -> list[str]:
         return [
@@ -202,29 +169,11 @@ class LocalLlm:
             self._on_address(self.base_url)
         return child
 
-    async def _supervise(self, child: ServerProcess) -> None:
-        """Watches the child and its successors, until cancelled."""
-        clock = asyncio.get_running_loop().time
-        while True:
-            since = clock()
-            cause = await child.ended()
-            child = await self._revive(cause, served_s=clock() - since)
+    async def _outlive(self, launched: ServerProcess) -> str:
+        return await launched.ended()
 
-    async def _revive(self, cause: str, *, served_s: float) -> ServerProcess:
-        """Tries until a new child is up."""
-        while True:
-            verdict = self._backoff.died(served_s=served_s)
-            state: LocalState = "failed" if verdict.failed else "restarting"
-            self._enter(state, f"{cause}; next try in {verdict.delay_s:g} s")
-            await asyncio.sleep(verdict.delay_s)
-            try:
-                return await self._launch()
-            except DuplexdError as error:
-                cause, served_s = str(error), 0.0
-
-    def _enter(self, state: LocalState, detail: str) -> None:
-        self.state, self.detail = state, detail
-        level = {"restarting": "WARNING", "failed": "ERROR"}.get(state, "INFO")
-        logger.log(level, f"{NAME}: {state} ({detail})")
+    def _enter(self, state: State, detail: str) -> None:
+        self.detail = detail
+        super()._enter(state, detail)
         if self._on_state:
             self._on_state(state, detail)

@@ -109,11 +109,8 @@ class AnswerService(OpenAILLMService):
     ) -> None:
         self._shared_client = client
         super().__init__(
-            settings=OpenAILLMService.Settings(
-                model=settings.model,
-                temperature=settings.temperature,
-                max_tokens=settings.max_tokens,
-            ),
+            # What else pipecat would set is the plan's, answer by answer.
+            settings=OpenAILLMService.Settings(model=settings.model),
         )
         self._answers = settings
         self._board = board
@@ -203,23 +200,24 @@ class AnswerService(OpenAILLMService):
 
     async def _ask(self, context: LLMContext) -> Any:
         """The request itself, of as much of the conversation as the server can take."""
-        most, plan, offered = self._answers.context_tokens, self._plan, self._offered()
-        if plan.tools and not offered and plan.tool_choice not in ("auto", "none"):
+        most, plan = self._answers.context_tokens, self._plan
+        tools = _tool_params(plan, self._offered())
+        if plan.tools and not tools and plan.tool_choice not in ("auto", "none"):
             raise EngineFailed("A function was to be called, and " + NO_TOOLS, mend=OFFER_TOOLS)
         # A bound of the answer that leaves nothing for the question is not to be taken at its word.
         room = max(most - plan.max_tokens, most // 2)
         room -= tokens_of(self._prompt())
-        if offered:
-            room -= tokens_of(json.dumps(_tool_params(plan, offered), ensure_ascii=False))
+        if tools:
+            room -= tokens_of(json.dumps(tools, ensure_ascii=False))
         self._shorten(context, fit(context.messages, room))
         try:
-            return await stream_chat(self._shared_client, self._request(context.messages))
+            return await stream_chat(self._shared_client, self._request(context.messages, tools))
         except Exception as error:
             if not is_too_long(error) or not self._shorten(context, halve(context.messages)):
                 raise
-        return await stream_chat(self._shared_client, self._request(context.messages))
+        return await stream_chat(self._shared_client, self._request(context.messages, tools))
 
-    def _request(self, conversation: list[Any]) -> dict[str, Any]:
+    def _request(self, conversation: list[Any], tools: dict[str, Any]) -> dict[str, Any]:
         """Puts the system prompt first, and merges messages in a row of the same role.
 
         The prompt is that of the conversation's first turn, and stays: a prompt that changes with
@@ -236,7 +234,7 @@ class AnswerService(OpenAILLMService):
             "temperature": plan.temperature,
             "max_tokens": plan.max_tokens,
             "messages": all_well_formed(with_prompt(self._prompt(), messages)),
-            **all_well_formed(_tool_params(plan, self._offered())),
+            **all_well_formed(tools),
         }
 
     def _shorten(self, context: LLMContext, kept: list[Any] | None) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.scripted.due import Due
-from tts_engine.engine import EngineStats, Mark, SpeechChunk, SpeechEngine
+from tts_engine.engine import EngineStats, Mark, SpeechChunk, SpeechEngine, check_speed
 from tts_engine.errors import BadRequest, EngineFailed, UnknownVoice
 
 SAMPLE_RATE = 24_000
@@ -208,8 +208,9 @@ class ScriptedVoice(SpeechEngine):
         name = voice if voice is not None else VOICES[0]
         if name not in VOICES:
             raise UnknownVoice(f"no voice {name!r}", mend=f"Choose one of {', '.join(VOICES)}")
-        if not text or not 0.5 <= speed <= 2.0:
-            raise BadRequest(f"cannot speak {text!r} at speed {speed}")
+        check_speed(speed)
+        if not text:
+            raise BadRequest("there is nothing to speak")
         self._count += 1
         clause = SpokenClause(
             text=text, voice=name, speed=speed, style=style, started=time.monotonic()
@@ -230,7 +231,7 @@ class ScriptedVoice(SpeechEngine):
             clause.finished = True
             self.stats.jobs += 1
         except EngineFailed as failure:
-            self.stats.errors[failure.code] = self.stats.errors.get(failure.code, 0) + 1
+            self.stats.failed(failure)
             clause.finished = True
             raise
         finally:

@@ -68,6 +68,8 @@ def test_the_longest_texts_fit_into_a_body_however_they_are_escaped():
         ({"instructions": "x" * (MAX_INPUT + 1)}, "instructions", "invalid_value"),
         ({"lang_code": "z"}, "lang_code", "unknown_parameter"),
         ({"\ud800": 1}, "?", "unknown_parameter"),
+        ({"input": "hi\ud800"}, "input", "invalid_value"),
+        ({"instructions": "\udfff"}, "instructions", "invalid_value"),
     ],
 )
 def test_a_wrong_field_is_named(change: dict[str, Any], param: str, code: str):
@@ -75,6 +77,12 @@ def test_a_wrong_field_is_named(change: dict[str, Any], param: str, code: str):
     assert (error.param, error.code) == (param, code)
     assert param in str(error)
     json.dumps(error.body, ensure_ascii=False).encode()
+
+
+def test_a_character_that_is_escaped_as_two_is_one():
+    body = json.dumps({**GOOD, "input": "好😀"}, ensure_ascii=True)
+    assert "\\ud83d" in body
+    assert parse(body.encode()).input == "好😀"
 
 
 @pytest.mark.parametrize("missing", ["input", "voice"])

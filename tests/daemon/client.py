@@ -169,7 +169,7 @@ class Client:
         """Says so many seconds of something, or these samples, into the microphone; returns when
         the last one has gone.
         """
-        self._left = voice(what) if isinstance(what, float) else what
+        self._left = what if isinstance(what, np.ndarray) else voice(what)
         self._said.clear()
         async with asyncio.timeout(PATIENCE_S):
             await self._said.wait()

@@ -61,6 +61,45 @@ async def settled(condition: Callable[[], bool], what: str) -> None:
 
 
 @asynccontextmanager
+async def serving(
+    config: uvicorn.Config,
+    listener: socket.socket,
+    ready: asyncio.Event | None,
+    *,
+    start_s: float = PATIENCE_S,
+) -> AsyncIterator[None]:
+    """Serves an application; checks that it leaves no task behind.
+
+    Args:
+        config: of the server.
+        listener: whoever comes before the server is up waits.
+        ready: is waited for; None: nothing is.
+        start_s: for so long.
+    """
+
+    class Server(uvicorn.Server):
+        """Leaves the signals to the tests' runner."""
+
+        async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+            await self._serve(sockets)
+
+    before = asyncio.all_tasks()
+    server = Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        if ready is not None:
+            async with asyncio.timeout(start_s):
+                await ready.wait()
+        yield
+    finally:
+        server.should_exit = True
+        async with asyncio.timeout(PATIENCE_S):
+            await task
+    left = {each.get_name() for each in asyncio.all_tasks() - before}
+    assert not left, f"tasks left behind: {left}"
+
+
+@asynccontextmanager
 async def inside(
     sets: Mapping[str, object] | None = None,
     *,
@@ -79,7 +118,6 @@ async def inside(
         ready: wait until it is.
         tls: serves over it.
     """
-    before = asyncio.all_tasks()
     given = overrides(settings(sets)[1::2], engines="scripted:instant")
     config = load_config(None, given, environ={})
     store = ModelStore(root=Path("none"), manifest=Manifest(models={}))
@@ -87,14 +125,8 @@ async def inside(
     daemon.room.asr = asr or daemon.room.asr
     daemon.room.voice = voice or daemon.room.voice
     host = config.server.host
-    listener = listen(host, 0)  # whoever comes before the server is up waits
+    listener = listen(host, 0)
     served = Inside(daemon, address_of(host, listener.getsockname()[1]))
-
-    class Server(uvicorn.Server):
-        """Leaves the signals to the tests' runner."""
-
-        async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-            await self._serve(sockets)
 
     app = create_app(
         daemon,
@@ -102,7 +134,6 @@ async def inside(
         on_failure=served.failed.set,
         ca_certificate=tls and tls.authority,
     )
-    server = Server(uvicorn_config(app, tls))
     opened = daemon.open
 
     def remember(*args: object) -> Session:
@@ -111,18 +142,8 @@ async def inside(
         return session
 
     daemon.open = remember  # type: ignore[method-assign]
-    task = asyncio.create_task(server.serve(sockets=[listener]))
-    try:
-        if ready:
-            async with asyncio.timeout(PATIENCE_S):
-                await served.ready.wait()
+    async with serving(uvicorn_config(app, tls), listener, served.ready if ready else None):
         yield served
-    finally:
-        server.should_exit = True
-        async with asyncio.timeout(PATIENCE_S):
-            await task
-    left = {each.get_name() for each in asyncio.all_tasks() - before}
-    assert not left, f"tasks left behind: {left}"
 
 
 def alive(served: Inside) -> int:

@@ -49,6 +49,26 @@ class Reading:
         return [event.call for event in self.told if isinstance(event, CallDone)]
 
 
+def stream_of(server: RawServer, *, load: ServerLoad | None = None) -> AnswerStream:
+    """An answer's stream of which nothing is kept, and which may not fail."""
+
+    async def unexpected(error: DuplexdError) -> None:
+        raise AssertionError(error)
+
+    return AnswerStream(
+        ask=lambda: stream_chat(server.client, {"model": "m", "messages": []}),
+        load=load or ServerLoad(),
+        limits=StreamLimits(first_token_s=5, idle_s=5, chars=10),
+        offered=(),
+        new_call_id=str,
+        on_first_token=lambda: None,
+        on_call=lambda _: None,
+        on_usage=lambda _: None,
+        on_cut=lambda _: None,
+        on_failure=unexpected,
+    )
+
+
 async def read(
     body: Callable[[], Body | httpx2.Response],
     *,

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
-from services.llm.client import stream_chat
 from services.llm.load import ServerLoad
-from services.llm.stream import AnswerStream, StreamLimits
 from tests.llm.raw_server import RawServer, silent_after, text
+from tests.llm.reading import stream_of
 
 
 def test_a_server_with_a_slot_for_each_is_never_full() -> None:
@@ -27,22 +24,7 @@ def test_a_server_is_full_while_all_its_slots_are_taken() -> None:
 
 async def test_an_answer_counts_while_it_is_read() -> None:
     server, load = RawServer(lambda: silent_after(*text("好"))), ServerLoad(1)
-
-    async def ignore(_: object) -> None:
-        """Nobody wants to know."""
-
-    stream = AnswerStream(
-        ask=lambda: stream_chat(server.client, {"model": "m", "messages": []}),
-        limits=StreamLimits(first_token_s=5, idle_s=5, chars=10),
-        load=load,
-        offered=(),
-        new_call_id=str,
-        on_first_token=lambda: None,
-        on_call=lambda _: None,
-        on_usage=lambda _: None,
-        on_cut=lambda _: None,
-        on_failure=cast(Any, ignore),
-    )
+    stream = stream_of(server, load=load)
     assert not load.full
     assert (await anext(aiter(stream))).text == "好"
     assert load.full

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from services.llm.local import LocalLlm, choose_model
+from services.llm.local import NAME, LocalLlm, choose_model
 from tts_engine.errors import EngineFailed, ModelMissing, TimedOut
 from tts_engine.restart import RestartPolicy
 
@@ -87,7 +87,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
         await local.close()
     assert [c for c in psutil.Process().children() if str(FAKE) in c.cmdline()] == []
     left = asyncio.all_tasks() - {asyncio.current_task()}
-    assert not [t for t in left if "services" in repr(t.get_coro())]
+    assert not [t for t in left if NAME in t.get_name()]
 
 
 async def test_it_serves_and_ends(make: Make):

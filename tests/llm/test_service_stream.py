@@ -12,12 +12,9 @@ from collections.abc import AsyncGenerator
 import httpx2
 import pytest
 
-from services.llm.client import stream_chat
-from services.llm.load import ServerLoad
-from services.llm.stream import PIECE, AnswerStream, StreamLimits
+from services.llm.stream import PIECE
 from tests.llm.raw_server import DONE, STOP, RawServer, delta, event, silent_after, text
-from tests.llm.reading import read
-from tts_engine.errors import DuplexdError
+from tests.llm.reading import read, stream_of
 
 
 async def test_text_comes_out_as_it_came() -> None:
@@ -202,24 +199,6 @@ async def test_a_listener_that_makes_it_wait_is_not_the_servers_silence() -> Non
         lambda: [*text("好", "的", "。"), *STOP], idle_s=0.1, on_piece=lambda _: 0.15
     )
     assert (reading.text, reading.failures) == ("好的。", [])
-
-
-def stream_of(server: RawServer) -> AnswerStream:
-    async def unexpected(error: DuplexdError) -> None:
-        raise AssertionError(error)
-
-    return AnswerStream(
-        ask=lambda: stream_chat(server.client, {"model": "m", "messages": []}),
-        load=ServerLoad(),
-        limits=StreamLimits(first_token_s=5, idle_s=5, chars=10),
-        offered=(),
-        new_call_id=str,
-        on_first_token=lambda: None,
-        on_call=lambda _: None,
-        on_usage=lambda _: None,
-        on_cut=lambda _: None,
-        on_failure=unexpected,
-    )
 
 
 async def test_tokens_that_are_all_there_do_not_keep_the_first_ones_back() -> None:

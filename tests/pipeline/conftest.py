@@ -1,9 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from loguru import logger
 
 from pipeline import cli
 from pipeline.access import KEY_VARIABLE
@@ -22,6 +24,14 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(cli.DEBUG, "1")
     monkeypatch.delenv(cli.DEBUG)
     monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.fixture
+def own_log() -> Iterator[None]:
+    """A command sets up the log of its process; this one gets its own back."""
+    yield
+    logger.remove()
+    logger.add(lambda line: sys.stderr.write(line))
 
 
 @pytest.fixture

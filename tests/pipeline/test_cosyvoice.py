@@ -49,6 +49,9 @@ def test_what_is_set_is_passed_on(store: ModelStore) -> None:
         "ready_voices": 9,
         "tensorrt": "block",
         "engines_dir": "/e",
+        "quantize": "int4",
+        "compile": "true",
+        "cuda_graphs": "true",
     }
     config = load_config(
         None, [f"tts.cosyvoice.{key}={value}" for key, value in sets.items()], environ={}
@@ -59,6 +62,7 @@ def test_what_is_set_is_passed_on(store: ModelStore) -> None:
     assert (settings.requests, settings.flow_rows, settings.voices) == (3, 2, 9)
     assert (settings.live_s, settings.longest_s, settings.home) == (50.0, 20.0, "")
     assert (settings.tensorrt, settings.engines_dir) == ("block", "/e")
+    assert (settings.quantize, settings.compile, settings.cuda_graphs) == ("int4", True, True)
 
 
 def test_by_default_the_model_is_fetched_and_voices_are_the_user_s(store: ModelStore) -> None:

@@ -47,7 +47,9 @@ def plan(
 
 
 def test_the_daemons_own_settings() -> None:
-    assert plan(speed=1.5) == AnswerPlan(temperature=0.6, max_tokens=300, speed=1.5)
+    assert plan(speed=1.5) == AnswerPlan(
+        voice=VOICES[0], temperature=0.6, max_tokens=300, speed=1.5
+    )
 
 
 def test_each_goes_before_the_next() -> None:

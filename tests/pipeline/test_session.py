@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ from pipecat.frames.frames import InputAudioRawFrame
 
 from pipeline.ear import EarSettings
 from pipeline.latency import PARTS
+from pipeline.session import Session
+from pipeline.turn_log import TurnLog
 from pipeline.turns.settings import TurnSettings
 from services.face import AnswerOptions, PacingProfile, SessionOptions
 from services.scripted.llm_script import LlmFault
@@ -378,6 +382,31 @@ async def test_leaving_in_the_middle_keeps_what_was_heard() -> None:
         assert (first, role) == ("讲", "assistant")
         assert heard
         assert LONG.replies[0].startswith(heard)
+
+
+class LastLog(TurnLog):
+    """What a conversation that ends waits for: meanwhile somebody closes it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.session: Session
+        self.begun: set[asyncio.Task[Any]] = set()
+
+    async def close(self) -> None:
+        before = asyncio.all_tasks()
+        self.session.close()
+        self.begun = asyncio.all_tasks() - before
+        await super().close()
+
+
+async def test_closing_what_has_ended_by_itself_begins_nothing(tmp_path: Path) -> None:
+    log = LastLog(tmp_path / "log.jsonl")
+    async with conversation(log=log) as talk:
+        log.session = talk.session
+        await talk.session._worker.cancel()
+        async with asyncio.timeout(10):
+            await talk.running
+    assert log.begun == set()
 
 
 async def test_a_fault_in_the_face_does_not_end_the_conversation() -> None:

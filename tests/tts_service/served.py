@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 import numpy as np
 import soundfile
-import uvicorn
 from openai import AsyncOpenAI
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -27,6 +25,7 @@ from pipeline.tts_app import TtsService, create_app
 from services.scripted.speech import synthetic_speech
 from services.scripted.tts import VOICES, ScriptedVoice, char_ends
 from tests.daemon.client import PATIENCE_S
+from tests.daemon.inside import serving
 from tests.daemon.process import settings
 from tts_engine.cosyvoice.reference import read_reference
 from tts_engine.engine import SpeechChunk, SpeechEngine
@@ -70,22 +69,31 @@ class CloningVoice(ScriptedVoice):
         self.cloned = {name: Cloned(name=name, text="你好") for name in names}
         self.heard: list[bytes] = []
         self.used: list[str | None] = []
-        self.hold: asyncio.Event | None = None
+        self.hold: asyncio.Event | None = None  # registering waits
+        self.pause: asyncio.Event | None = None  # a clause waits behind its first chunk
+        self.asked = 0
 
     @property
     def voices(self) -> tuple[str, ...]:
         return (*VOICES, *self.cloned)
 
-    def synthesize(
+    async def synthesize(
         self, text: str, *, voice: str | None = None, speed: float = 1.0, style: str = ""
     ) -> AsyncGenerator[SpeechChunk, None]:
         self.used.append(voice)
         own = VOICES[0] if voice in self.cloned else voice
-        return super().synthesize(text, voice=own, speed=speed, style=style)
+        async with aclosing(
+            super().synthesize(text, voice=own, speed=speed, style=style)
+        ) as chunks:
+            async for chunk in chunks:
+                yield chunk
+                if self.pause is not None:
+                    await self.pause.wait()
 
     async def register(
         self, name: str, audio: bytes, text: str, *, consent: str = "", language: str = ""
     ) -> Cloned:
+        self.asked += 1
         if self.hold is not None:
             await self.hold.wait()
         reference = read_reference(audio)
@@ -198,7 +206,6 @@ async def served(
         ready: wait until it is.
         start_s: for so long.
     """
-    before = asyncio.all_tasks()
     given = overrides(settings(sets)[1::2], engines="scripted:instant")
     config = load_config(None, given, environ={})
     service = TtsService(config=config, store=open_store(config))
@@ -206,26 +213,10 @@ async def served(
     listener = listen(config.server.host, 0)
     result = Served(service, address_of(config.server.host, listener.getsockname()[1]))
 
-    class Server(uvicorn.Server):
-        """Leaves the signals to the tests' runner."""
-
-        async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-            await self._serve(sockets)
-
     app = create_app(service, on_ready=result.ready.set, on_failure=result.failed.set)
-    server = Server(uvicorn_config(app, None, stall_s=config.speech.stall_s))
-    task = asyncio.create_task(server.serve(sockets=[listener]))
-    try:
-        if ready:
-            async with asyncio.timeout(start_s):
-                await result.ready.wait()
+    how = uvicorn_config(app, None, stall_s=config.speech.stall_s)
+    async with serving(how, listener, result.ready if ready else None, start_s=start_s):
         yield result
-    finally:
-        server.should_exit = True
-        async with asyncio.timeout(PATIENCE_S):
-            await task
-    left = {each.get_name() for each in asyncio.all_tasks() - before}
-    assert not left, f"tasks left behind: {left}"
 
 
 def error_of(reply: httpx.Response) -> tuple[int, str, str | None]:

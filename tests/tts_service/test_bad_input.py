@@ -82,6 +82,17 @@ async def test_a_body_that_is_none_is_refused(body: bytes, kind: str, status: in
         await at.works()
 
 
+@pytest.mark.parametrize("body", [b'{"text": "hi\\ud800"}', b'{"text": "hi\xed\xa0\x80"}'])
+async def test_half_a_character_is_refused(body: bytes):
+    async with served() as at:
+        async with at.http() as client:
+            how = {"Content-Type": "application/json"}
+            reply = await client.post("/tts", content=body, headers=how)
+        assert error_of(reply) == (400, "invalid_value", "text")
+        assert "'text'" in reply.json()["error"]["message"]
+        await at.works()
+
+
 @pytest.mark.parametrize(
     "audio, status, code, said",
     [

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from services.scripted.tts import ScriptedVoice, VoiceFault, detect_tone
 from tests.audio_api.conftest import ValveVoice
 from tests.daemon.inside import settled
-from tests.tts_service.served import RATE, TEXT, Served, Talk, seconds_of, served
+from tests.tts_service.served import RATE, TEXT, CloningVoice, Served, Talk, seconds_of, served
 from tts_engine.service.api_errors import ApiError
 from tts_engine.service.socket_messages import read_message
 from tts_engine.text.stream import segment
@@ -174,6 +174,27 @@ async def test_everything_is_cancelled_without_a_name_also_a_text_that_is_being_
         await spoken(talk)
 
 
+async def test_after_a_cancel_the_next_text_may_begin_at_once():
+    voice = ValveVoice()
+    async with served(voice) as at, at.talk() as talk:
+        await talk.say("speak", id="a", text=TEXT)  # what follows waits behind it
+        await talk.say("start", id="b")
+        await talk.say("text", text="还没")
+        await talk.say("cancel", id="b")
+        await talk.say("text", text="说完。")
+        await talk.say("start", id="c")
+        await talk.say("cancel", id="c")
+        await talk.say("speak", id="d", text=TEXT)
+        voice.give(*["last"] * (2 * len(CLAUSES)))
+        ends = [(await talk.until("end", "cancelled", "error"))[0][-1] for _ in range(4)]
+    assert [(end["id"], end["type"]) for end in ends] == [
+        ("a", "end"),
+        ("b", "cancelled"),
+        ("c", "cancelled"),
+        ("d", "end"),
+    ]
+
+
 # --- what goes wrong ----------------------------------------------------------------------------
 
 
@@ -194,6 +215,8 @@ async def test_everything_is_cancelled_without_a_name_also_a_text_that_is_being_
         ({"type": "speak", "text": "x", "sample_rate": 7}, "invalid_value", None),
         ({"type": "speak", "text": "x", "speed": 2, "pitch": 0.5}, "bad_request", None),
         ({"type": "speak", "text": "x", "id": ""}, "invalid_value", "id"),
+        ({"type": "speak", "text": "hi\ud800"}, "invalid_value", "text"),
+        ({"type": "text", "text": "\udc00"}, "invalid_value", "text"),
         ({"type": "text", "text": "x"}, "bad_request", None),
         ({"type": "end"}, "bad_request", None),
     ],
@@ -287,6 +310,20 @@ async def test_a_service_that_is_full_refuses_the_utterance_and_not_the_socket()
         await one.until("end")
         await two.say("speak", text=TEXT)
         await two.until("end")
+
+
+async def test_an_utterance_whose_voice_is_deleted_ends_with_its_clause():
+    voice = CloningVoice("mine")
+    voice.pause = asyncio.Event()
+    async with served(voice) as at, at.talk() as talk, at.http() as client:
+        await talk.say("speak", id="a", text=TEXT, voice="mine")
+        await talk.until("clause")
+        assert (await client.delete("/voices/mine")).status_code == 200
+        voice.pause.set()
+        events, audio = await talk.until("error")
+        assert len(audio) / 2 / RATE == seconds_of(CLAUSES[0])
+        assert (events[-1]["id"], events[-1]["error"]["code"]) == ("a", "unknown_voice")
+        await spoken(talk)
 
 
 @pytest.mark.parametrize("kind", ["raise", "empty", "hang"])

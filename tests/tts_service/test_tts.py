@@ -136,7 +136,7 @@ async def test_openais_client_streams_from_the_same_service():
         ) as reply:
             data = b"".join([piece async for piece in reply.iter_bytes()])
             assert "x-first-audio-ms" in reply.headers
-        assert [model.id async for model in api.models.list()] == ["duplexd", "scripted"]
+        assert [model.id async for model in api.models.list()] == ["scripted"]
     assert len(data) / 2 / RATE == seconds_of(TEXT)
 
 

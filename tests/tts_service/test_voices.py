@@ -11,11 +11,25 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from pipeline.service_metrics import ServiceMetrics
 from tests.daemon.inside import settled
-from tests.tts_service.served import TEXT, CloningVoice, error_of, recording, served
+from tests.tts_service.served import (
+    RATE,
+    TEXT,
+    CloningVoice,
+    error_of,
+    recording,
+    seconds_of,
+    served,
+)
+from tts_engine.errors import EngineFailed
 from tts_engine.service import references
+from tts_engine.service.desk import SpeechDesk
+from tts_engine.service.voices import VoiceDesk
+from tts_engine.text.stream import segment
 
 FORM = {"name": "小明", "text": "你好，我是小明。", "consent": "小明, 2026-01-02"}
 
@@ -86,6 +100,57 @@ async def test_a_form_without_a_recording_or_with_another_file_is_refused():
     assert error_of(nothing) == (400, "missing_required_parameter", "audio")
     assert error_of(other) == (400, "invalid_form", None)
     assert error_of(wrong) == (415, "unsupported_media_type", None)
+
+
+async def test_a_text_whose_voice_is_deleted_breaks_off_behind_its_clause():
+    voice = CloningVoice("mine")
+    pause = voice.pause = asyncio.Event()
+    async with served(voice) as at, at.http() as client:
+        asked = {"text": TEXT, "voice": "mine", "format": "pcm"}
+        audio: list[bytes] = []
+
+        async def listen(reply: httpx.Response) -> None:
+            async for piece in reply.aiter_bytes():
+                audio.append(piece)
+                if len(audio) == 1:
+                    await client.delete("/voices/mine")
+                    pause.set()
+
+        async with client.stream("POST", "/tts", json=asked) as reply:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await listen(reply)
+        first = next(iter(segment(TEXT))).text
+        assert len(b"".join(audio)) / 2 / RATE == seconds_of(first)
+        assert voice.used == ["mine", "mine"]
+        assert at.count("errors_total", code="unknown_voice") == 1
+        assert error_of(await client.post("/tts", json=asked)) == (400, "unknown_voice", "voice")
+        await at.works()
+
+
+async def test_a_whole_text_whose_voice_is_deleted_is_an_error():
+    voice = CloningVoice("mine")
+    voice.pause = asyncio.Event()
+    async with served(voice) as at, at.http() as client:
+        asked = {"text": TEXT, "voice": "mine", "streaming": False}
+        request = asyncio.create_task(client.post("/tts", json=asked))
+        await settled(lambda: voice.used == ["mine"], "nobody speaks")
+        assert (await client.delete("/voices/mine")).status_code == 200
+        voice.pause.set()
+        assert error_of(await request) == (400, "unknown_voice", "voice")
+
+
+@pytest.mark.parametrize("audio", ["", "a.wav"])
+async def test_a_text_in_place_of_a_file_is_told(audio: str):
+    async with served(CloningVoice()) as at, at.http() as client:
+        said = {"text": TEXT, "reference_text": "你好"}
+        for path, name, fields in (("/register-voice", "audio", FORM), ("/tts", "reference", said)):
+            given = {**fields, name: audio}
+            form = {key: (None, value) for key, value in given.items()}
+            for reply in (await client.post(path, files=form), await client.post(path, json=given)):
+                assert error_of(reply) == (400, "invalid_type", name)
+                message = reply.json()["error"]["message"]
+                assert message.startswith(f"'{name}' is a text here, not a file. Send a form")
+                assert f"-F {name}=@" in message
 
 
 async def test_a_name_is_given_once_also_while_its_voice_is_being_made():
@@ -252,6 +317,72 @@ async def test_a_client_that_leaves_takes_its_voice_along():
         await reply.aclose()
         await settled(lambda: not voice.cloned, "the voice is still there")
         await settled(lambda: at.count("speech_requests_total", outcome="gone") == 1, "lost")
+
+
+async def test_a_client_that_leaves_while_its_voice_is_made_takes_it_along():
+    voice = CloningVoice(rate=1.0)
+    voice.hold = asyncio.Event()
+    async with served(voice) as at, at.http() as client:
+        post = client.post(
+            "/tts",
+            data={"text": TEXT, "reference_text": "你好"},
+            files={"reference": ("a.wav", recording())},
+        )
+        request = asyncio.create_task(post)
+        await settled(lambda: voice.asked == 1, "no voice was asked for")
+        request.cancel()
+        await settled(
+            lambda: any(
+                task.get_name() == "speech stream" and task.cancelling()
+                for task in asyncio.all_tasks()
+            ),
+            "nobody has noticed",
+        )
+        voice.hold.set()
+        await settled(lambda: at.count("speech_requests_total", outcome="gone") == 1, "lost")
+        assert len(voice.heard) == 1  # it was made
+        assert not voice.cloned
+        assert not voice.used
+
+
+async def test_a_server_that_ends_does_not_wait_for_a_voice_that_is_being_made():
+    voice = CloningVoice()
+    voice.hold = asyncio.Event()
+    desk = SpeechDesk(
+        engine=voice, accounts=ServiceMetrics(), ready=lambda: True, voices=lambda: voice.voices
+    )
+
+    async def given() -> bytes:
+        return recording()
+
+    async def speak() -> None:
+        async with VoiceDesk(desk=desk, about="a voice").once(given, "你好"):
+            raise AssertionError("there is no voice")
+
+    request = asyncio.create_task(speak())
+    await settled(lambda: voice.asked == 1, "no voice was asked for")
+    for _ in range(2):  # the client leaves, and the server ends
+        request.cancel()
+        await asyncio.wait({request}, timeout=0.01)
+    with pytest.raises(asyncio.CancelledError):
+        await request
+    await settled(lambda: len(asyncio.all_tasks()) == 1, "somebody still makes it")
+    assert not voice.heard
+
+
+async def test_a_voice_that_cannot_be_removed_is_no_failure_of_the_request():
+    class Sticky(CloningVoice):
+        async def remove(self, name: str) -> None:
+            raise EngineFailed("The worker died")
+
+    async with served(Sticky()) as at, at.http() as client:
+        reply = await client.post(
+            "/tts",
+            data={"text": TEXT, "reference_text": "你好"},
+            files={"reference": ("a.wav", recording())},
+        )
+        assert reply.status_code == 200
+        await settled(lambda: at.count("speech_requests_total", outcome="done") == 1, "failed")
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ class _Resampled:
 class _Plain:
     """Samples as they are, behind a header."""
 
-    def __init__(self, header: bytes = b"") -> None:
+    def __init__(self, header: bytes) -> None:
         self._header = header
 
     def push(self, pcm: bytes) -> bytes:

@@ -14,8 +14,8 @@ import onnxruntime
 from loguru import logger
 from numpy.typing import NDArray
 
-from tts_engine.engine import EngineStats, Mark, SpeechChunk, SpeechEngine
-from tts_engine.errors import BadRequest, DuplexdError, EngineFailed, TimedOut, UnknownVoice
+from tts_engine.engine import EngineStats, Mark, SpeechChunk, SpeechEngine, check_speed
+from tts_engine.errors import DuplexdError, EngineFailed, TimedOut, UnknownVoice
 from tts_engine.kokoro import align, trim
 from tts_engine.kokoro.g2p import MixedG2P
 from tts_engine.kokoro.model import KokoroModel
@@ -26,7 +26,6 @@ from tts_engine.kokoro.worker import Job, Worker
 
 #: samples per chunk: 200 ms, so that what is dropped at an interruption is little
 CHUNK = trim.SAMPLE_RATE // 5
-MIN_SPEED, MAX_SPEED = 0.5, 2.0
 #: Short to long, in both languages: the first run pays for memory, the first text for dictionaries.
 _WARM_UP = (
     "好的，",
@@ -130,7 +129,7 @@ class KokoroEngine(SpeechEngine):
                     yield chunk
             self.stats.jobs += 1
         except DuplexdError as error:
-            self.stats.errors[error.code] = self.stats.errors.get(error.code, 0) + 1
+            self.stats.failed(error)
             raise
         finally:
             if job is not None:
@@ -153,8 +152,7 @@ class KokoroEngine(SpeechEngine):
             raise UnknownVoice(
                 f"There is no voice {voice!r}", mend=f"Choose among {', '.join(self._voices)}"
             )
-        if not MIN_SPEED <= speed <= MAX_SPEED:
-            raise BadRequest(f"The speed {speed:g} is not between {MIN_SPEED} and {MAX_SPEED}")
+        check_speed(speed)
         return voice if voice is not None else self.voices[0]
 
     def _load(self) -> _Loaded:

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from starlette.responses import JSONResponse
 
-from tts_engine.errors import AtCapacity, BadAudio, BadRequest, DuplexdError, UnknownVoice
+from tts_engine.errors import (
+    AtCapacity,
+    BadAudio,
+    BadRequest,
+    DuplexdError,
+    NotReady,
+    UnknownVoice,
+)
 
 #: when a client may try again, seconds: clauses end, engines warm up
 RETRY_AFTER_S = 1
@@ -44,13 +51,21 @@ class ApiError(Exception):
             self.headers.setdefault("Retry-After", str(RETRY_AFTER_S))
 
     @classmethod
-    def of(cls, failure: DuplexdError) -> ApiError:
-        """The error of a failure that came from below."""
-        if isinstance(failure, UnknownVoice):
-            return cls(failure, 400, param="voice")
-        if isinstance(failure, BadRequest | BadAudio):
-            return cls(failure, 400)
-        return cls(failure, 429 if isinstance(failure, AtCapacity) else 500)
+    def of(cls, failure: DuplexdError | ApiError) -> ApiError:
+        """The error of a failure that came from below, unless it is one already."""
+        match failure:
+            case ApiError():
+                return failure
+            case UnknownVoice():
+                return cls(failure, 400, param="voice")
+            case BadRequest() | BadAudio():
+                return cls(failure, 400)
+            case AtCapacity():
+                return cls(failure, 429)
+            case NotReady():
+                return cls(failure, 503)
+            case _:
+                return cls(failure, 500)
 
     @property
     def body(self) -> dict[str, dict[str, str | None]]:

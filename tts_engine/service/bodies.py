@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -17,9 +18,12 @@ Model = TypeVar("Model", bound=BaseModel)
 
 #: a body that takes longer to arrive is not waited for, seconds
 BODY_TIMEOUT_S = 30.0
+_MB = 1024 * 1024
 #: Of a body that is too large so much is received, for nothing: a client that is still sending when
 #: the connection is closed may never see why.
-_WASTED = 64 * 1024 * 1024
+_WASTED = 64 * _MB
+#: half a character, which JSON can write and no text has
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def content_type(request: Request) -> str:
@@ -44,13 +48,14 @@ async def read_json(request: Request, *, limit: int) -> bytes:
     return await read_body(request, limit=limit)
 
 
-async def read_body(request: Request, *, limit: int, what: str = "body") -> bytes:
+async def read_body(request: Request, *, limit: int, what: str = "body", mend: str = "") -> bytes:
     """Reads a body, and no more of it than it may have.
 
     Args:
         request: nothing of its body has been read.
         limit: bytes that it may have.
         what: the client thinks it sends.
+        mend: what can be done if it is too large.
 
     Raises:
         ApiError: it is too large, or too slow.
@@ -60,7 +65,7 @@ async def read_body(request: Request, *, limit: int, what: str = "body") -> byte
     waiting = "expect" in request.headers  # it sends its body when it is told to
     size = int(request.headers.get("content-length", "0"))  # the server has read it as a number
     if waiting and size > limit:
-        raise too_large(what, limit)
+        raise too_large(what, limit, mend=mend)
     received = 0
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
@@ -74,13 +79,16 @@ async def read_body(request: Request, *, limit: int, what: str = "body") -> byte
         failure = TimedOut(f"The body did not come within {BODY_TIMEOUT_S:g} s")
         raise ApiError(failure, 408) from None
     if received > limit:
-        raise too_large(what, limit)
+        raise too_large(what, limit, mend=mend)
     return bytes(body)
 
 
-def too_large(what: str, limit: int, *, param: str | None = None) -> ApiError:
+def too_large(what: str, limit: int, *, param: str | None = None, mend: str = "") -> ApiError:
     """A body, or what is in it, that has more bytes than it may."""
-    failure = BadRequest(f"The {what} has more than {limit} bytes")
+    size, unit = (limit / _MB, "MB") if limit >= _MB else (limit / 1024, "KB")
+    failure = BadRequest(
+        f"The {what} has more than {round(size, 2):g} {unit} ({limit} bytes)", mend=mend
+    )
     return ApiError(failure, 413, param=param, code="body_too_large")
 
 
@@ -91,7 +99,7 @@ def wrong_type(*wanted: str) -> ApiError:
 
 
 def parse_json(body: bytes | str, model: type[Model]) -> Model:
-    """Reads a JSON object.
+    """Makes an object of a JSON object.
 
     Args:
         body: its text.
@@ -100,16 +108,28 @@ def parse_json(body: bytes | str, model: type[Model]) -> Model:
     Raises:
         ApiError: it is not what it should be; the first fault is told.
     """
+    return parse_fields(json_object(body, "body"), model)
+
+
+def json_object(data: bytes | str, what: str) -> dict[str, JsonValue]:
+    """Reads a JSON object.
+
+    Args:
+        data: its text.
+        what: it is, for the message.
+
+    Raises:
+        ApiError: it is none.
+    """
     try:
-        raw: JsonValue = json.loads(body)
+        raw: JsonValue = json.loads(data)
     except (ValueError, RecursionError) as error:
         why = "too deep" if isinstance(error, RecursionError) else str(error)
-        raise ApiError(
-            BadRequest(f"The body is not JSON: {why}"), 400, code="invalid_json"
-        ) from None
+        failure = BadRequest(f"The {what} is not JSON: {why}")
+        raise ApiError(failure, 400, code="invalid_json") from None
     if not isinstance(raw, dict):
-        raise ApiError(BadRequest("The body is not a JSON object"), 400, code="invalid_json")
-    return parse_fields(raw, model)
+        raise ApiError(BadRequest(f"The {what} is not a JSON object"), 400, code="invalid_json")
+    return raw
 
 
 def parse_fields(fields: dict[str, JsonValue], model: type[Model]) -> Model:
@@ -125,6 +145,10 @@ def parse_fields(fields: dict[str, JsonValue], model: type[Model]) -> Model:
         raise ApiError(
             BadRequest(f"Unknown parameter: '{name}'"), 400, param=name, code="unknown_parameter"
         )
+    for name, value in fields.items():
+        if isinstance(value, str) and _HALF.search(value):
+            failure = BadRequest(f"Invalid value for '{name}': it has half a surrogate pair")
+            raise ApiError(failure, 400, param=name, code="invalid_value")
     try:
         return model.model_validate(fields)
     except ValidationError as error:

@@ -8,6 +8,8 @@ from typing import Protocol, runtime_checkable
 
 #: how names of voices begin that are good for one request, and that nobody else is told
 ONCE = "once-"
+#: most characters of what is said in a reference (half a minute, spoken fast), and of the note
+TEXT_LENGTH, CONSENT_LENGTH = 600, 500
 
 
 class VoiceInfo(Protocol):
@@ -50,8 +52,8 @@ class VoiceCloner(Protocol):
         Args:
             name: not in use.
             audio: a recording, as a file of any format that libsndfile reads.
-            text: what is said in it.
-            consent: who agreed, for the record.
+            text: what is said in it, up to TEXT_LENGTH.
+            consent: who agreed, for the record; up to CONSENT_LENGTH.
             language: of the text; empty: by the text itself.
 
         Raises:
@@ -62,7 +64,7 @@ class VoiceCloner(Protocol):
         ...
 
     async def remove(self, name: str) -> None:
-        """Forgets a voice; who speaks in it at this moment goes on.
+        """Forgets a voice; a text that is being spoken in it goes on as long as the engine can.
 
         Raises:
             UnknownVoice: there is no such voice, or it is one of the engine's own.
@@ -70,5 +72,5 @@ class VoiceCloner(Protocol):
         ...
 
     def infos(self) -> Sequence[VoiceInfo]:
-        """The voices that were registered, by name."""
+        """The voices that were registered, the first first."""
         ...

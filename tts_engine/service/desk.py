@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
+from loguru import logger
+
 from tts_engine.engine import SpeechEngine
-from tts_engine.errors import DuplexdError, UnknownVoice
-from tts_engine.service.feed import TextFeed
+from tts_engine.errors import BadRequest, DuplexdError, NotReady, UnknownVoice
+from tts_engine.service.api_errors import ApiError
+from tts_engine.service.feed import TextFeed, TextTooLong
 from tts_engine.service.places import Places
 from tts_engine.service.speaker import Speaker
 from tts_engine.service.words import TextCheck, allow_all
@@ -44,7 +47,7 @@ class SpeechDesk:
     Parameters:
         engine: the voice.
         accounts: counts requests.
-        ready: whether the engine is warm.
+        ready: whether the engine is warm, and takes jobs now.
         voices: its voices, the default first; asked each time, as they may be registered.
         check: raises what must not be said.
         speed: where a request names none.
@@ -89,10 +92,24 @@ class SpeechDesk:
         self._ready = ready
         self._voices = voices
 
-    @property
-    def ready(self) -> bool:
-        """The engine is warm."""
-        return self._ready()
+    def check_ready(self) -> None:
+        """Raises NotReady while the engine warms up, or is being started again."""
+        if not self._ready():
+            raise NotReady("The engine is not ready", mend="Wait for /readyz")
+
+    def accept(self, text: str, *, most: int) -> None:
+        """Raises ApiError or BlockedText if a text is not one to be spoken.
+
+        Args:
+            text: the whole of it.
+            most: characters that it may have.
+        """
+        if not text.strip():
+            failure = BadRequest("The text is empty")
+            raise ApiError(failure, 400, param="text", code="invalid_value")
+        if len(text) > most:
+            raise ApiError(TextTooLong(most), 400, param="text")
+        self.check(text)
 
     @property
     def voices(self) -> tuple[str, ...]:
@@ -113,6 +130,17 @@ class SpeechDesk:
         if name not in voices:
             raise UnknownVoice(f"There is no voice {name!r}", mend="See the list of voices")
         return name
+
+    def note(self, error: ApiError, what: str) -> None:
+        """Counts and logs an error; only those of our own making are warnings.
+
+        Args:
+            error: that is told the client.
+            what: it is about.
+        """
+        self.accounts.count(error.failure)
+        level = "WARNING" if error.status == 500 else "DEBUG"
+        logger.log(level, "{}: {}: {}", what, error.code, error.failure)
 
     def trace(self, feed: TextFeed) -> str:
         """How the log calls a text."""

@@ -15,6 +15,8 @@ from tts_engine.service.bodies import too_large
 
 #: how long an address may take to give its recording, seconds
 FETCH_TIMEOUT_S = 15.0
+#: what can be done about one that is too large
+SEND_LESS = "Send less, or raise speech.max_upload_mb"
 
 
 class References:
@@ -26,9 +28,7 @@ class References:
         hosts: that may be fetched from, as example.com or example.com:8443.
     """
 
-    def __init__(
-        self, *, limit: int, folder: Path | None = None, hosts: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, *, limit: int, folder: Path | None, hosts: Sequence[str]) -> None:
         self.limit = limit
         self._folder = folder
         self._hosts = frozenset(host.lower() for host in hosts)
@@ -63,7 +63,7 @@ class References:
                 data = stream.read(self.limit + 1)
         except (OSError, ValueError):
             raise missing from None
-        self._check(len(data))
+        self.check(len(data))
         return data
 
     async def from_url(self, url: str) -> bytes:
@@ -84,13 +84,23 @@ class References:
                     raise _not_given(f"it answers {reply.status_code}")
                 async for piece in reply.aiter_bytes():
                     data += piece
-                    self._check(len(data))
+                    self.check(len(data))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _not_given(type(error).__name__) from error
         except TimeoutError:
             failure = TimedOut(f"The recording did not come within {FETCH_TIMEOUT_S:g} s")
             raise ApiError(failure, 400, param="reference_url") from None
         return bytes(data)
+
+    def check(self, size: int, *, param: str | None = None) -> None:
+        """Raises ApiError if a recording of so many bytes is too large.
+
+        Args:
+            size: in bytes.
+            param: what the client calls the recording.
+        """
+        if size > self.limit:
+            raise too_large("recording", self.limit, param=param, mend=SEND_LESS)
 
     def _allowed(self, url: str) -> None:
         try:
@@ -106,10 +116,6 @@ class References:
                 mend="Upload the recording, or add the host to speech.reference_hosts",
             )
             raise ApiError(failure, 403, param="reference_url", code="host_not_allowed")
-
-    def _check(self, size: int) -> None:
-        if size > self.limit:
-            raise too_large("recording", self.limit)
 
 
 def _not_given(why: str) -> ApiError:

@@ -10,15 +10,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic_core import PydanticCustomError
 
 from tts_engine.audio.encoders import RATE, Format, rates_of
+from tts_engine.engine import MAX_SPEED, MIN_SPEED
 from tts_engine.errors import BadRequest
 from tts_engine.service.api_errors import ApiError
-from tts_engine.service.shaping import MAX_SPEED, MIN_SPEED
+from tts_engine.service.cloner import CONSENT_LENGTH, TEXT_LENGTH
 from tts_engine.text.words import Language as Reading
 
 Language = Literal["zh", "en", "ja", "yue", "ko"]
 LANGUAGES: tuple[Language, ...] = ("zh", "en", "ja", "yue", "ko")
-#: characters of a name, an instruction, a note
-_MAX_NAME, _MAX_NOTE = 512, 1000
+#: characters of a name, an instruction
+_MAX_NAME, _MAX_INSTRUCT = 512, 1000
 #: a name that is fit for a file and an address
 VOICE_ID = r"^[\w][\w-]{0,63}$"
 
@@ -47,11 +48,13 @@ Multiple = Annotated[
 Loudness = Annotated[float, BeforeValidator(_number), Field(ge=0.1, le=4, allow_inf_nan=False)]
 
 
-class _Fields(BaseModel):
+class Fields(BaseModel):
+    """What clients send: nothing but these fields, each of its own type."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Manners(_Fields):
+class Manners(Fields):
     """How something is said; every field may be left out.
 
     Parameters:
@@ -68,7 +71,7 @@ class Manners(_Fields):
     speed: Multiple | None = None
     pitch: Multiple = 1.0
     energy: Loudness = 1.0
-    instruct: Annotated[str, Field(max_length=_MAX_NOTE)] = ""
+    instruct: Annotated[str, Field(max_length=_MAX_INSTRUCT)] = ""
     sample_rate: Annotated[int, BeforeValidator(_whole)] = RATE
 
     @property
@@ -105,7 +108,7 @@ class TtsRequest(Manners):
 
     text: str
     reference_url: Annotated[str, Field(min_length=1, max_length=2000)] | None = None
-    reference_text: Annotated[str, Field(max_length=_MAX_NOTE)] = ""
+    reference_text: Annotated[str, Field(max_length=TEXT_LENGTH)] = ""
     format: Format = "wav"
     streaming: Annotated[bool, BeforeValidator(_flag)] = True
 
@@ -115,7 +118,7 @@ class TtsRequest(Manners):
         return self.format
 
 
-class RegisterRequest(_Fields):
+class RegisterRequest(Fields):
     """The body of `POST /register-voice`, as JSON or as a form.
 
     Parameters:
@@ -127,9 +130,9 @@ class RegisterRequest(_Fields):
     """
 
     name: Annotated[str, Field(pattern=VOICE_ID)]
-    text: Annotated[str, Field(min_length=1, max_length=_MAX_NOTE)]
+    text: Annotated[str, Field(min_length=1, max_length=TEXT_LENGTH)]
     file: Annotated[str, Field(min_length=1, max_length=255)] | None = None
-    consent: Annotated[str, Field(max_length=_MAX_NOTE)] = ""
+    consent: Annotated[str, Field(max_length=CONSENT_LENGTH)] = ""
     language: Language | None = None
 
 

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from tts_engine.audio.encoders import CONTENT_TYPES, RATE, Format, make_encoder, whole_wav
-from tts_engine.errors import AtCapacity, BadAudio, BadRequest, DuplexdError, TimedOut
+from tts_engine.errors import DuplexdError, TimedOut
 from tts_engine.service.api_errors import ApiError
 from tts_engine.service.desk import SpeechDesk, SpeechOutcome
 from tts_engine.service.feed import TextFeed
@@ -107,21 +107,15 @@ class SpeechResponse(Response):
             self._desk.accounts.speech(outcome)
 
     def _error(self, failure: DuplexdError | ApiError) -> ApiError:
-        if isinstance(failure, ApiError):
-            return failure
         if isinstance(failure, NothingToSay):
             return ApiError(failure, 400, param=self._job.param)
         return ApiError.of(failure)
 
     def _judge(self, error: ApiError) -> SpeechOutcome:
-        failure = error.failure
-        self._desk.accounts.count(failure)
-        logger.warning("{}: {}: {}", self._desk.trace(self._feed), error.code, failure)
-        if isinstance(failure, Stalled):
+        self._desk.note(error, self._desk.trace(self._feed))
+        if isinstance(error.failure, Stalled):
             return "stalled"
-        if isinstance(failure, BadRequest | BadAudio | AtCapacity) and not self._began:
-            return "refused"
-        return "failed"
+        return "refused" if error.status < 500 and not self._began else "failed"
 
     async def _while_there(self, receive: Receive, send: Send) -> SpeechOutcome:
         """Speaks until it is done, or the client is gone.

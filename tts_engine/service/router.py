@@ -13,30 +13,27 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from fastapi import APIRouter, Request, Response, WebSocket
 from fastapi.responses import JSONResponse
-from loguru import logger
 from pydantic import BaseModel, JsonValue
 from starlette.requests import ClientDisconnect
 
-from tts_engine.errors import BadRequest, DuplexdError, EngineFailed
+from tts_engine.errors import BadRequest, DuplexdError
 from tts_engine.service.api_errors import ApiError, no_upgrade
 from tts_engine.service.bodies import (
     content_type,
+    json_object,
     parse_fields,
-    parse_json,
     read_body,
     read_json,
-    too_large,
     wrong_type,
 )
 from tts_engine.service.desk import SpeechDesk
-from tts_engine.service.feed import TextTooLong
-from tts_engine.service.forms import BadForm, parse_form
+from tts_engine.service.forms import BadForm, Form, parse_form
 from tts_engine.service.places import Places
-from tts_engine.service.references import References
+from tts_engine.service.references import SEND_LESS, References
 from tts_engine.service.requests import Language, RegisterRequest, TtsRequest, check_language
 from tts_engine.service.response import Job, SpeechResponse
 from tts_engine.service.shaping import Shaping
@@ -72,11 +69,11 @@ class ServiceContext:
     desk: SpeechDesk
     about: str
     languages: Sequence[Language]
-    max_chars: int = 4096
-    max_upload: int = 20 * 1024 * 1024
-    idle_s: float = 60.0
-    folder: Path | None = None
-    hosts: Sequence[str] = ()
+    max_chars: int
+    max_upload: int
+    idle_s: float
+    folder: Path | None
+    hosts: Sequence[str]
 
 
 def make_router(context: ServiceContext) -> APIRouter:
@@ -145,9 +142,8 @@ class _Service:
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
         except (ApiError, DuplexdError) as failure:
-            error = failure if isinstance(failure, ApiError) else ApiError.of(failure)
-        self._desk.accounts.count(error.failure)
-        logger.warning("refused: {}: {}", error.code, error.failure)
+            error = ApiError.of(failure)
+        self._desk.note(error, "refused")
         return error.response()
 
     # --- speaking ---------------------------------------------------------------------------
@@ -185,19 +181,9 @@ class _Service:
 
     def _accept(self, wanted: TtsRequest) -> None:
         """Raises ApiError or DuplexdError if the text is not one for this service."""
-        if not wanted.text.strip():
-            failure = BadRequest("The text is empty")
-            raise ApiError(failure, 400, param="text", code="invalid_value")
-        if len(wanted.text) > self._context.max_chars:
-            raise ApiError(TextTooLong(self._context.max_chars), 400, param="text")
+        self._desk.accept(wanted.text, most=self._context.max_chars)
         check_language(wanted.language, self._context.languages)
-        self._desk.check(wanted.text)
-        self._ready()
-
-    def _ready(self) -> None:
-        if not self._desk.ready:
-            failure = EngineFailed("The engine is not ready", mend="Wait for /readyz")
-            raise ApiError(failure, 503, code="not_ready")
+        self._desk.check_ready()
 
     def _voice(
         self, wanted: TtsRequest, recording: bytes | None
@@ -229,7 +215,7 @@ class _Service:
     async def register(self, request: Request) -> Response:
         """`POST /register-voice`."""
         # before a recording is received for nothing
-        self._ready()
+        self._desk.check_ready()
         self.voices.cloner()
         wanted, recording = await self._read(request, RegisterRequest, "audio", _FORM_BYTES)
         if (recording is None) == (wanted.file is None):
@@ -262,17 +248,33 @@ class _Service:
             ClientDisconnect
         """
         kind = content_type(request)
+        recording: bytes | None = None
         if kind == "application/json":
-            return parse_json(await read_json(request, limit=limit), model), None
-        if kind != _FORM:
+            fields = json_object(await read_json(request, limit=limit), "body")
+        elif kind == _FORM:
+            form = await self._form(request, limit)
+            fields: dict[str, JsonValue] = {**form.fields}
+            recording = form.files.pop(file, None)
+            if form.files:
+                raise BadForm(f"There is no file {next(iter(form.files))[:100]!r} in this form")
+        else:
             raise wrong_type("application/json", _FORM)
+        if file in fields:
+            failure = BadRequest(
+                f"'{file}' is a text here, not a file",
+                mend=f"Send a form with the file itself, as in `curl -F {file}=@recording.wav`",
+            )
+            raise ApiError(failure, 400, param=file, code="invalid_type")
+        if recording is not None:
+            self._references.check(len(recording), param=file)
+        return parse_fields(fields, model), recording
+
+    async def _form(self, request: Request, limit: int) -> Form:
         with self._uploads:
-            most = self._references.limit
-            body = await read_body(request, limit=limit + most, what="form with its recording")
-            form = parse_form(body, request.headers["content-type"])
-        recording = form.files.pop(file, None)
-        if form.files:
-            raise BadForm(f"There is no file {next(iter(form.files))[:100]!r} in this form")
-        if recording is not None and len(recording) > most:
-            raise too_large("recording", most, param=file)
-        return parse_fields(cast("dict[str, JsonValue]", form.fields), model), recording
+            body = await read_body(
+                request,
+                limit=limit + self._references.limit,
+                what="form with its recording",
+                mend=SEND_LESS,
+            )
+            return parse_form(body, request.headers["content-type"])

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from tts_engine.audio.encoders import Encoder
 from tts_engine.audio.gain import with_gain
+from tts_engine.engine import MAX_SPEED, MIN_SPEED
 from tts_engine.errors import BadRequest
 
-#: what engines can do
-MIN_SPEED, MAX_SPEED = 0.5, 2.0
 #: Audio that is encoded before the event loop has its turn. 40 ms of the dearest format, MP3, take
 #: 0.6 ms of a slow core: less than a thread and its way back, and nothing to tear down when the
 #: client leaves in the middle.

@@ -10,7 +10,7 @@ from fastapi import WebSocket
 from loguru import logger
 from starlette.websockets import WebSocketDisconnect
 
-from tts_engine.errors import AtCapacity, BadRequest, DuplexdError, EngineFailed, TimedOut
+from tts_engine.errors import AtCapacity, BadRequest, DuplexdError, NotReady, TimedOut
 from tts_engine.service.api_errors import ApiError
 from tts_engine.service.desk import SpeechDesk
 from tts_engine.service.feed import TextFeed, TextTooLong
@@ -67,10 +67,11 @@ class SpeechSocket:
 
     async def serve(self) -> None:
         """Returns when the connection is over and nothing of it is left."""
-        if not self._desk.ready:
-            failure = EngineFailed("The engine is not ready", mend="Wait for /readyz")
-            self._desk.accounts.count(failure)
-            error = ApiError(failure, 503, code="not_ready")
+        try:
+            self._desk.check_ready()
+        except NotReady as failure:
+            error = ApiError.of(failure)
+            self._desk.note(error, "socket refused")
             await self._socket.send_denial_response(error.response())
             return
         try:
@@ -120,19 +121,14 @@ class SpeechSocket:
                     )
                 self._take(read_message(text))
             except (ApiError, DuplexdError) as failure:
-                error = failure if isinstance(failure, ApiError) else ApiError.of(failure)
-                self._desk.accounts.count(error.failure)
+                error = ApiError.of(failure)
+                self._desk.note(error, "message refused")
                 await self._send(error_event(error, None))
 
     def _take(self, message: ClientMessage) -> None:
         match message:
             case Speak():
-                if not message.text.strip():
-                    failure = BadRequest("The text is empty")
-                    raise ApiError(failure, 400, param="text", code="invalid_value")
-                if len(message.text) > self._max_chars:
-                    raise ApiError(TextTooLong(self._max_chars), 400, param="text")
-                self._desk.check(message.text)
+                self._desk.accept(message.text, most=self._max_chars)
                 utterance = self._begin(message, message.id)
                 utterance.feed.push(message.text)
                 utterance.feed.finish()
@@ -147,7 +143,7 @@ class SpeechSocket:
                 self._cancel(message.id)
 
     def _begin(self, manners: Manners, name: str | None) -> Utterance:
-        if self._open is not None and not self._open.over:
+        if self._open is not None and not self._open.ended:
             raise BadRequest(
                 "The text that has begun is not whole", mend="Send `end` or `cancel` first"
             )
@@ -177,7 +173,7 @@ class SpeechSocket:
 
     def _push(self, text: str) -> None:
         utterance = self._opened()
-        if utterance.over:
+        if utterance.ended:
             return  # whoever writes the text may not know yet
         try:
             utterance.feed.push(text)

@@ -14,18 +14,14 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from tts_engine.errors import BadRequest
 from tts_engine.service.api_errors import ApiError
-from tts_engine.service.bodies import parse_fields
-from tts_engine.service.requests import Manners
+from tts_engine.service.bodies import json_object, parse_fields
+from tts_engine.service.requests import Fields, Manners
 
 _Name = Annotated[str, Field(min_length=1, max_length=64)]
-
-
-class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Start(Manners):
@@ -47,20 +43,20 @@ class Speak(Manners):
     id: _Name | None = None
 
 
-class Text(_Message):
+class Text(Fields):
     """The next piece of the text that has begun."""
 
     type: Literal["text"]
     text: str
 
 
-class End(_Message):
+class End(Fields):
     """The text that has begun is whole."""
 
     type: Literal["end"]
 
 
-class Cancel(_Message):
+class Cancel(Fields):
     """An utterance is no longer wanted.
 
     Parameters:
@@ -87,18 +83,13 @@ def read_message(text: str) -> ClientMessage:
     Raises:
         ApiError: it is none of the messages.
     """
-    try:
-        raw: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        raise ApiError(BadRequest("The message is not JSON"), 400, code="invalid_json") from None
-    if not isinstance(raw, dict):
-        raise ApiError(BadRequest("The message is not a JSON object"), 400, code="invalid_json")
-    kind: Any = raw.get("type")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    raw = json_object(text, "message")
+    kind = raw.get("type")
     model = _MESSAGES.get(kind) if isinstance(kind, str) else None
     if model is None:
         failure = BadRequest(f"The message's 'type' is none of {', '.join(_MESSAGES)}")
         raise ApiError(failure, 400, param="type", code="unknown_message")
-    return parse_fields(raw, model)  # pyright: ignore[reportUnknownArgumentType]
+    return parse_fields(raw, model)
 
 
 def event(kind: str, **fields: Any) -> str:

@@ -31,8 +31,8 @@ class Manner:
     """How a text is said; see `SpeechEngine.synthesize`."""
 
     voice: str
-    speed: float = 1.0
-    style: str = ""
+    speed: float
+    style: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Speaker:
     """
 
     def __init__(
-        self, *, engine: SpeechEngine, ahead_s: float, chunk_timeout_s: float, jobs: int = 1
+        self, *, engine: SpeechEngine, ahead_s: float, chunk_timeout_s: float, jobs: int
     ) -> None:
         self._engine = engine
         self._ahead_bytes = round(ahead_s * engine.sample_rate) * 2

@@ -10,7 +10,7 @@ from contextlib import aclosing, closing
 from loguru import logger
 
 from tts_engine.audio.encoders import make_encoder
-from tts_engine.errors import AtCapacity, BadRequest, DuplexdError
+from tts_engine.errors import DuplexdError
 from tts_engine.service.api_errors import ApiError
 from tts_engine.service.desk import SpeechDesk, SpeechOutcome
 from tts_engine.service.feed import TextFeed
@@ -68,6 +68,11 @@ class Utterance:
         self._failure: ApiError | None = None
         self._samples = 0
         self._first_s = 0.0
+
+    @property
+    def ended(self) -> bool:
+        """No more of its text is wanted: it is over, or about to be."""
+        return self.over or self._stopped.is_set()
 
     def stop(self, failure: ApiError | None = None) -> None:
         """Ends it before its time: as cancelled, or as failed. Idempotent."""
@@ -127,12 +132,10 @@ class Utterance:
         self.over = True  # before the client knows, so that it cannot be too late
         if isinstance(failure, NothingToSay):
             failure = ApiError(failure, 400, param="text")
-        error = failure if isinstance(failure, ApiError) else ApiError.of(failure)
-        self._desk.accounts.count(error.failure)
-        logger.warning("{}: {}: {}", self._desk.trace(self.feed), error.code, error.failure)
+        error = ApiError.of(failure)
+        self._desk.note(error, self._desk.trace(self.feed))
         await self._send(error_event(error, self.name))
-        refused = isinstance(error.failure, BadRequest | AtCapacity) and not self._samples
-        return "refused" if refused else "failed"
+        return "refused" if error.status < 500 and not self._samples else "failed"
 
     async def _speak(self) -> None:
         await self.feed.begun()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -10,7 +11,7 @@ from typing import Any
 from loguru import logger
 
 from tts_engine.engine import SpeechEngine
-from tts_engine.errors import BadRequest, UnknownVoice
+from tts_engine.errors import BadRequest, DuplexdError, UnknownVoice
 from tts_engine.service.api_errors import ApiError
 from tts_engine.service.cloner import ONCE, VoiceCloner, VoiceInfo
 from tts_engine.service.desk import SpeechDesk
@@ -52,11 +53,7 @@ class VoiceDesk:
 
     def listed(self) -> list[dict[str, Any]]:
         """All voices, the default first, and what is known of those that were registered."""
-        engine = self._desk.engine
-        known = (
-            {info.name: info for info in engine.infos()} if isinstance(engine, VoiceCloner) else {}
-        )
-        names = self._desk.voices
+        known, names = self._registered(), self._desk.voices
         return [
             {
                 "id": name,
@@ -99,18 +96,19 @@ class VoiceDesk:
         Raises:
             ApiError: there is none, or it is the engine's own.
         """
-        engine = self._desk.engine
         if name not in self._desk.voices:
             missing = UnknownVoice(f"There is no voice {name!r}", mend="See the list of voices")
             raise ApiError(missing, 404, param="voice")
-        registered = isinstance(engine, VoiceCloner) and any(
-            info.name == name for info in engine.infos()
-        )
-        if not registered:
+        if name not in self._registered():
             failure = BadRequest(f"The voice {name!r} is the engine's own and stays")
             raise ApiError(failure, 403, param="voice", code="voice_is_built_in")
         await self.cloner().remove(name)
         logger.info("voice {!r} was removed", name)
+
+    def _registered(self) -> dict[str, VoiceInfo]:
+        engine = self._desk.engine
+        infos = engine.infos() if isinstance(engine, VoiceCloner) else ()
+        return {info.name: info for info in infos}
 
     @asynccontextmanager
     async def once(
@@ -128,11 +126,29 @@ class VoiceDesk:
         """
         cloner = self.cloner()
         name = f"{ONCE}{secrets.token_hex(8)}"
-        await cloner.register(name, await recording(), text)
+        audio = await recording()
+        making = asyncio.create_task(cloner.register(name, audio, text), name="voice for a request")
         try:
+            await asyncio.shield(making)
             yield name
         finally:
-            await cloner.remove(name)
+            await _forget(cloner, name, making)
+
+
+async def _forget(cloner: VoiceCloner, name: str, making: asyncio.Task[VoiceInfo]) -> None:
+    """Forgets a voice for one request, also where the client left while it was being made: what an
+    engine has begun to make comes into being.
+    """
+    try:
+        await asyncio.wait({making})
+    finally:
+        making.cancel()  # the server ends, and waits no longer
+    if making.exception() is not None:
+        return
+    try:
+        await cloner.remove(name)
+    except DuplexdError as error:
+        logger.warning("voice {!r} stays until the next start: {}", name, error)
 
 
 async def sweep(engine: SpeechEngine) -> None:

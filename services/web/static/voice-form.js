@@ -51,7 +51,7 @@ export class VoiceForm {
     this._busy = false;
     /** what sounds, see player.js @type {string | null} */
     this._playing = null;
-    /** what is wrong, in any language @type {{field: string, say: () => string} | null} */
+    /** what is wrong @type {{field: string, said: string} | null} */
     this._wrong = null;
     byId("record").addEventListener("click", onRecord);
     byId("source-play").addEventListener("click", onPlay);
@@ -107,16 +107,16 @@ export class VoiceForm {
     byId("source-level").hidden = !recording;
     byId("source-level").style.setProperty("--level", loudness(level).toFixed(2));
     put("clone-word", t(this._busy ? "clone_busy" : "clone_go"));
-    put("clone-error", this._wrong?.say() ?? "");
+    put("clone-error", this._wrong?.said ?? "");
   }
 
   /**
    * Says what is wrong, and where; nothing is, without arguments.
    * @param {string} [param] the service's name of the field
-   * @param {() => string} [say]
+   * @param {string} [said]
    */
-  blame(param = "", say) {
-    this._wrong = say ? { field: FIELDS.get(param) ?? "", say } : null;
+  blame(param = "", said = "") {
+    this._wrong = said ? { field: FIELDS.get(param) ?? "", said } : null;
     for (const field of FIELDS.values()) {
       const wrong = field === this._wrong?.field;
       if (!wrong) byId(field).removeAttribute("aria-invalid");
@@ -132,17 +132,17 @@ export class VoiceForm {
     if (!file) return;
     this.blame();
     if (await this._reference.choose(file)) this._judge();
-    else this.blame("audio", () => t("clone_unreadable"));
+    else this.blame("audio", t("clone_unreadable"));
   }
 
   /** @returns {boolean} there is a recording of a length that the service takes */
   _judge() {
     const { state, seconds } = this._reference;
-    if (state !== "there") this.blame("audio", () => t("clone_needs_recording"));
+    if (state !== "there") this.blame("audio", t("clone_needs_recording"));
     else if (seconds !== null && seconds < SHORTEST_S) {
-      this.blame("audio", () => t("clone_too_short", { s: SHORTEST_S }));
+      this.blame("audio", t("clone_too_short", { s: SHORTEST_S }));
     } else if (seconds !== null && seconds > LONGEST_S) {
-      this.blame("audio", () => t("clone_too_long", { s: LONGEST_S }));
+      this.blame("audio", t("clone_too_long", { s: LONGEST_S }));
     } else return true;
     return false;
   }
@@ -154,10 +154,10 @@ export class VoiceForm {
     this._reference.stop();
     if (!this._judge()) return;
     const audio = this._reference.taken?.audio;
-    if (!text) this.blame("text", () => t("clone_needs_text"));
-    else if (!name) this.blame("name", () => t("clone_needs_name"));
-    else if (!NAME.test(name)) this.blame("name", () => t("clone_bad_name"));
-    else if (!this._consent.checked) this.blame("consent", () => t("clone_needs_consent"));
+    if (!text) this.blame("text", t("clone_needs_text"));
+    else if (!name) this.blame("name", t("clone_needs_name"));
+    else if (!NAME.test(name)) this.blame("name", t("clone_bad_name"));
+    else if (!this._consent.checked) this.blame("consent", t("clone_needs_consent"));
     else if (audio) {
       this.blame();
       this._onMake({ name, text, consent: "The speaker has agreed: ticked on the talk page", audio });

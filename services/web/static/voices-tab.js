@@ -13,7 +13,8 @@ import { RECORDING, VoiceForm } from "./voice-form.js";
 import { VoiceRows } from "./voice-rows.js";
 
 /** refusals of a registration that have words of ours; of others, the service's are shown */
-const KNOWN = new Set(["voice_exists", "body_too_large", "at_capacity", "not_ready"]);/** notices of this tab, which the next try makes old */
+const KNOWN = new Set(["voice_exists", "body_too_large", "at_capacity", "not_ready"]);
+/** notices of this tab, which the next try makes old */
 const TOLD = [
   ...["service-unreachable", "service-broken", "failed"],
   ...["mic-denied", "mic-missing", "mic-busy", "insecure", "old-browser", "unloaded"],
@@ -32,7 +33,6 @@ export class VoicesTab {
     this._notices = notices;
     this._onVoices = onVoices;
     this._onBusy = onBusy;
-    this._shown = false;
     this._busy = false;
     /** @type {service.Listed | null} */
     this._listed = null;
@@ -67,7 +67,6 @@ export class VoicesTab {
 
   /** @param {boolean} shown the tab is in front */
   async show(shown) {
-    this._shown = shown;
     if (shown) {
       await this._load();
       return;
@@ -189,8 +188,8 @@ export class VoicesTab {
   _refused(error) {
     const { code = "", detail = "", param = "" } =
       error instanceof service.ServiceFailure ? error : {};
-    if (KNOWN.has(code)) this._form.blame(param, () => t(`clone_${code}`));
-    else if (detail) this._form.blame(param || (code === "bad_audio" ? "audio" : ""), () => detail);
+    if (KNOWN.has(code)) this._form.blame(param, t(`clone_${code}`));
+    else if (detail) this._form.blame(param || (code === "bad_audio" ? "audio" : ""), detail);
     else this._failed(error);
   }
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loguru import logger
 
 from pipeline import store
 from pipeline.config import load_config
@@ -16,7 +14,7 @@ from pipeline.needs import needed_models
 from tests.pipeline.conftest import Run
 from tests.services.wheelhouse import Wheelhouse, model, spec, write_manifest
 
-pytestmark = pytest.mark.usefixtures("plain_environment")
+pytestmark = pytest.mark.usefixtures("plain_environment", "own_log")
 
 DATA = b"weights" * 1000
 #: of the toy models, this configuration needs `toy`
@@ -50,14 +48,6 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Cli:
     monkeypatch.setattr(store, "MANIFEST", built.manifest)
     monkeypatch.setenv("DUPLEXD_MODELS", str(built.root))
     return built
-
-
-@pytest.fixture(autouse=True)
-def log() -> Iterator[None]:
-    """The command sets up the log of its process; this one gets its own back."""
-    yield
-    logger.remove()
-    logger.add(lambda line: sys.stderr.write(line))
 
 
 def test_fetch_brings_what_the_configuration_needs(cli: Cli) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +24,7 @@ from services.scripted.tts import ScriptedVoice
 from tests.pipeline.conftest import Run
 from tests.talk.served import SCRIPTED
 
-pytestmark = pytest.mark.usefixtures("plain_environment")
+pytestmark = pytest.mark.usefixtures("plain_environment", "own_log")
 
 SETS = ["--set", "scripted.transcripts=[你好吗？]", "--set", "scripted.replies=[好的。]"]
 
@@ -35,14 +34,6 @@ def running() -> Iterator[str]:
     """host:port of a daemon."""
     with own_daemon(["--engines", SCRIPTED, *SETS]) as address:
         yield address
-
-
-@pytest.fixture(autouse=True)
-def log() -> Iterator[None]:
-    """The command sets up the log of its process; this one gets its own back."""
-    yield
-    logger.remove()
-    logger.add(lambda line: sys.stderr.write(line))
 
 
 @pytest.fixture

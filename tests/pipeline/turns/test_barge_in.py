@@ -29,6 +29,7 @@ from pipeline.turns.events import (
     CancelRequested,
     Cleared,
     FinalFailed,
+    FinalText,
     ManualCommit,
     Muted,
     PartialText,
@@ -98,6 +99,13 @@ def test_no_turn_is_dismissed_and_the_answer_goes_on(text: str, reason: Reason) 
     assert talk.hears(text) == [Resume(), Dismiss(reason, text)]
     assert talk.state.phase is Phase.IDLE
     assert talk.state.answer is not None
+
+
+def test_laughter_without_words_is_a_backchannel() -> None:
+    talk = candidate()
+    [finalise] = [each for each in talk.asks() if isinstance(each, Finalise)]
+    told = talk.tell(FinalText(finalise.request, "", "", laughter=True))
+    assert told == [Resume(), Dismiss(Reason.BACKCHANNEL)]
 
 
 def test_a_late_verdict_does_not_hold_the_answer() -> None:

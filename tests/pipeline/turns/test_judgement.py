@@ -98,6 +98,11 @@ def test_backchannels(text: str, echo: bool) -> None:
     assert judge(text, audible=ANSWER, echo=echo) is Reason.BACKCHANNEL
 
 
+def test_a_recogniser_may_hear_laughter_that_it_does_not_write() -> None:
+    assert judge("", audible=ANSWER, echo=False, laughter=True) is Reason.BACKCHANNEL
+    assert judge("那明天呢", audible=ANSWER, echo=False, laughter=True) is None
+
+
 @pytest.mark.parametrize("text", [t for t in BACKCHANNELS if is_backchannel(t)])
 def test_every_beginning_of_a_backchannel_may_become_one(text: str) -> None:
     assert all(may_become_backchannel(text[:end]) for end in range(len(text) + 1))
