@@ -33,7 +33,7 @@ from pipeline.frames import (
     TurnCommitFrame,
     TurnOpenFrame,
 )
-from services.answer import LANGUAGE, REVISION
+from services.answer import EMOTION, LANGUAGE, REVISION
 from services.items import answer_ref, turn_ref
 
 #: the turn core owns the end of a turn; pipecat's watchdog must never close one
@@ -94,7 +94,7 @@ class TurnAggregator(LLMUserAggregator):
         )
         self._book = book
         self._tag: dict[str, Any] = {REVISION: 0, LANGUAGE: ""}
-        self._turn = 0
+        self._turn, self._emotion = 0, ""
         self._ready = False  # the answer to the turn that is being written was asked for before
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
@@ -118,6 +118,7 @@ class TurnAggregator(LLMUserAggregator):
         """Names a turn that was just written, and tags requests on their way to the LLM."""
         if isinstance(frame, LLMContextUserTurnFrame):
             if direction is FrameDirection.DOWNSTREAM:
+                cast(dict[str, Any], self._context.messages[-1]).update(_said(self._emotion))
                 self._book.name_last(turn_ref(self._turn))
                 if self._ready:
                     self._book.ask(answer_ref(self._tag[REVISION]))
@@ -133,14 +134,20 @@ class TurnAggregator(LLMUserAggregator):
         pipecat's own speculation holds the answer at the language model; ours is held by its
         revision, behind the voice, so its requests are ordinary ones.
         """
-        turn = cast(LLMContextMessage, {"role": self.role, "content": frame.text})
-        asked = LLMContextFrame(LLMContext([*self._context.messages, turn]))
+        turn = {"role": self.role, "content": frame.text, **_said(frame.emotion)}
+        messages = [*self._context.messages, cast(LLMContextMessage, turn)]
+        asked = LLMContextFrame(LLMContext(messages))
         asked.metadata.update({REVISION: frame.revision, LANGUAGE: frame.language})
         await super().push_frame(asked)
 
     def _commit(self, frame: TurnCommitFrame) -> None:
         self._tag = {REVISION: frame.revision, LANGUAGE: frame.language}
-        self._turn, self._ready = frame.turn, frame.ready
+        self._turn, self._emotion, self._ready = frame.turn, frame.emotion, frame.ready
+
+
+def _said(emotion: str) -> dict[str, Any]:
+    """What a user's message in the context notes of how it was said."""
+    return {EMOTION: emotion} if emotion else {}
 
 
 class PipelineEnd(FrameProcessor):

@@ -22,6 +22,8 @@ from pipeline.metrics import Metrics
 from pipeline.options import SessionSettings, check_options
 from pipeline.session import Engines, Session
 from pipeline.speech_desk import make_desk, service_context
+from pipeline.transcription import make_transcription_desk
+from pipeline.transcription_metrics import TranscriptionMetrics
 from pipeline.turn_log import TurnLog
 from pipeline.turns.settings import TurnSettings
 from pipeline.version import version
@@ -29,6 +31,7 @@ from pipeline.voice import with_default_first
 from services.access.router import make_router as make_certificate_router
 from services.api_errors import install_errors
 from services.audio_api.router import make_router as make_speech_router
+from services.audio_api.transcriptions import make_router as make_transcription_router
 from services.face import FaceContext, PacingProfile, SessionOptions, Sink
 from services.llm.service import AnswerSettings
 from services.models.store import ModelStore
@@ -69,13 +72,15 @@ class Daemon:
 
     @property
     def ready(self) -> bool:
-        """All engines are warm."""
-        return self._engines is not None
+        """All engines are warm, and none is being started again."""
+        return self._engines is not None and self.room.asr.ready and self.room.voice.ready
 
     @property
     def waiting(self) -> list[str]:
-        """Engines that are not warm yet."""
-        return sorted(self.room.waiting)
+        """Engines that are not warm yet, or are being started again."""
+        engines = {"asr": self.room.asr, "tts": self.room.voice}
+        again = {name for name, each in engines.items() if not each.ready}
+        return sorted(self.room.waiting | again)
 
     @property
     def voices(self) -> tuple[str, ...]:
@@ -187,6 +192,7 @@ class Daemon:
         vad, turns, llm, tts = config.vad, config.turns, config.llm, config.tts
         assert self.room.brain is not None
         apology, unheard = config.messages.llm_failed, config.messages.asr_failed
+        mood = config.prompts.mood
         return SessionSettings(
             turns=TurnSettings(
                 threshold=vad.threshold,
@@ -211,6 +217,7 @@ class Daemon:
                 model=self.room.brain.model,
                 prompts={"zh": config.prompts.text("zh"), "en": config.prompts.text("en")},
                 switches={"zh": config.prompts.switch.zh, "en": config.prompts.switch.en},
+                moods=mood.model_dump() if mood is not None else {},
                 apologies={"zh": apology.zh, "en": apology.en},
                 temperature=llm.temperature,
                 max_tokens=llm.max_tokens,
@@ -282,11 +289,19 @@ def create_app(
         daemon.config,
         engine=daemon.room.voice,
         accounts=daemon.metrics,
-        ready=lambda: daemon.ready and daemon.room.voice.ready,
+        ready=lambda: daemon.ready,
         voices=lambda: daemon.voices,
         jobs=1,  # conversations go first
     )
     app.include_router(make_speech_router(desk, models=lambda: daemon.models))
+    transcriptions = make_transcription_desk(
+        daemon.config,
+        asr=daemon.room.asr,
+        vad=daemon.room.vad,
+        accounts=TranscriptionMetrics(daemon.metrics),
+        ready=lambda: daemon.ready,
+    )
+    app.include_router(make_transcription_router(transcriptions))
     if daemon.config.speech.service:
         app.include_router(make_service_router(service_context(daemon.config, desk)))
     app.include_router(

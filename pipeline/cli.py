@@ -41,6 +41,7 @@ _INTERRUPTED = 130
 MODULES: dict[str, tuple[str, str]] = {
     "tts": ("pipeline.commands.tts", "Serve speech alone: texts in, audio out."),
     "talk": ("pipeline.commands.talk", "Talk to a running daemon from the terminal."),
+    "transcribe": ("pipeline.commands.transcribe", "Write down what recordings say."),
     "replay": ("pipeline.commands.replay", "Show what was decided in a recorded conversation."),
     "bench": ("pipeline.commands.bench", "Measure latency, barge-in and sessions."),
     "models": ("pipeline.commands.models", "List, fetch and verify model files."),

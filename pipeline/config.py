@@ -95,6 +95,14 @@ _PATHS: tuple[KeyPath, ...] = (
 )
 
 
+#: what is a path if there is a / in it, else a name
+_PATHS_OR_NAMES: tuple[KeyPath, ...] = (
+    ("asr", "funasr", "streaming_model"),
+    ("asr", "funasr", "offline_model"),
+    ("asr", "funasr", "punctuation_model"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layer:
     """Settings from one place; relative paths in it start at `base`."""
@@ -176,12 +184,14 @@ def _key_layer(source: str, key: KeyPath, value: object) -> _Layer:
 
 
 def _absolute_paths(layer: _Layer) -> None:
-    for *sections, key in _PATHS:
+    for path in (*_PATHS, *_PATHS_OR_NAMES):
+        *sections, key = path
         values: Any = layer.data
         for section in sections:
             values = values.get(section) if isinstance(values, dict) else None
-        if isinstance(values, dict) and isinstance(values.get(key), str):
-            values[key] = str(layer.base / os.path.expanduser(values[key]))
+        value = values.get(key) if isinstance(values, dict) else None
+        if isinstance(value, str) and (path in _PATHS or "/" in value):
+            values[key] = str(layer.base / os.path.expanduser(value))
 
 
 def _merge(

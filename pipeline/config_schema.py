@@ -19,10 +19,11 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic.networks import HttpUrl
+from pydantic.networks import HttpUrl, WebsocketUrl
 
 from services.access.hosts import host_of
 from services.access.origins import origin_of
+from services.llm.moods import PLACEHOLDER
 from services.scripted.reply import parse_reply
 from services.scripted.spec import (
     PREFIX,
@@ -42,6 +43,7 @@ Language = Literal["zh", "en"]
 ThreadCount = Literal["auto"] | Annotated[int, Field(ge=1, le=256)]
 
 _URL = TypeAdapter(HttpUrl)
+_SOCKET_URL = TypeAdapter(WebsocketUrl)
 
 
 class Section(BaseModel):
@@ -244,11 +246,149 @@ class Turns(Section):
     )
 
 
+class FunAsr(Section):
+    """FunASR's models, in a process of their own: see docs/recognition.md."""
+
+    mode: Literal["auto", "streaming+offline", "offline", "streaming"] = Field(
+        default="auto",
+        description="What makes partials and what makes finals: a streaming model and an offline "
+        "one, or one of the two alone; auto is streaming+offline on a GPU, else offline.",
+    )
+    streaming_model: str = Field(
+        default="paraformer-zh-streaming",
+        min_length=1,
+        description="Name in configs/models.yaml, or a folder: what has a / in it, relative to the "
+        "configuration file.",
+    )
+    offline_model: str = Field(
+        default="sensevoice-small",
+        min_length=1,
+        description="The same: sensevoice-small, or paraformer-zh, which uses hotwords; "
+        "Fun-ASR-Nano by its folder.",
+    )
+    punctuation_model: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The same, for finals of a model that writes no punctuation; null is ct-punc "
+        "for those that are called paraformer-zh, none is none.",
+    )
+    device: str = Field(
+        default="auto", min_length=1, description="auto, cpu, cuda, cuda:1; auto is a GPU, if any."
+    )
+    dtype: Literal["auto", "fp32", "fp16", "bf16"] = Field(
+        default="auto", description="Precision; auto is fp32: the models are small."
+    )
+    streaming_device: str | None = Field(
+        default=None, min_length=1, description="Of the streaming model; null is `device`."
+    )
+    streaming_dtype: Literal["fp32", "fp16", "bf16"] | None = Field(
+        default=None, description="Of the streaming model; null is `dtype`."
+    )
+    offline_device: str | None = Field(
+        default=None, min_length=1, description="Of the offline model; null is `device`."
+    )
+    offline_dtype: Literal["fp32", "fp16", "bf16"] | None = Field(
+        default=None, description="Of the offline model; null is `dtype`."
+    )
+    chunk_ms: int = Field(
+        default=600,
+        ge=120,
+        le=2_400,
+        multiple_of=60,
+        description="Audio that the streaming model takes at a time, from which partials come.",
+    )
+    look_back: int = Field(
+        default=4, ge=0, le=50, description="Chunks before its own that a chunk is heard with."
+    )
+    hotwords: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="Names and terms that are likely, for models that use them.",
+    )
+    segment_s: float = Field(
+        default=15.0,
+        ge=2,
+        le=30,
+        description="Audio that the offline model gets in one piece; a longer turn is cut at its "
+        "quietest places, and what is behind the last one is recognised anew.",
+    )
+    min_log_prob: float | None = Field(
+        default=None,
+        le=0,
+        description="A piece's text of a lower mean log probability is noise; null keeps all.",
+    )
+    streaming_batch: int | None = Field(
+        default=None,
+        ge=1,
+        le=256,
+        description="Turns that share a step of the streaming model; null is 32 on a GPU, 8 on "
+        "the CPU.",
+    )
+    offline_batch: int | None = Field(
+        default=None,
+        ge=1,
+        le=256,
+        description="Turns that share a step of the offline model; null is 16 on a GPU, 1 on the "
+        "CPU.",
+    )
+    queue_limit: int = Field(
+        default=64, ge=1, le=10_000, description="Finals that wait or are being made, at most."
+    )
+    start_timeout_s: float = Field(
+        default=600.0, ge=1, le=3_600, description="Limit for loading and warming."
+    )
+
+
+class AsrRemote(Section):
+    """FunASR's WebSocket runtime on another machine: see docs/recognition.md."""
+
+    url: str = Field(
+        default="ws://127.0.0.1:10095",
+        description="Its address, ws:// or wss://, as it starts with its own settings.",
+    )
+    mode: Literal["2pass", "online", "offline"] = Field(
+        default="2pass",
+        description="2pass: partials while the user speaks, and better finals; online: the first "
+        "pass alone, offline: the second alone.",
+    )
+    itn: bool = Field(default=True, description="Numbers and dates are written as digits.")
+    hotwords: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="Names and terms that are likely; after a space may follow how likely, 1 to "
+        "100, otherwise 20.",
+    )
+    verify: bool = Field(
+        default=True,
+        description="The certificate of a wss:// server must be trusted; the runtime comes with "
+        "one that is not.",
+    )
+    api_key: SecretStr | None = Field(
+        default=None, description="Sent as a bearer token, for a gateway before it; never shown."
+    )
+    queue_limit: int = Field(
+        default=64, ge=1, le=10_000, description="Finals that may wait for it, at most."
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _websocket(cls, value: str) -> str:
+        try:
+            found = _SOCKET_URL.validate_python(value)
+        except ValidationError:
+            raise ValueError("must be a ws:// or wss:// address") from None
+        if found.username or found.password:
+            raise ValueError("must hold no user name or password; asr.remote.api_key is sent")
+        return value
+
+
 class Asr(Section):
     """Speech recognition."""
 
-    provider: Literal["whisper", "scripted"] = Field(
-        default="whisper", description="whisper: embedded, on the CPU; scripted: see `scripted`."
+    provider: Literal["whisper", "funasr", "funasr-remote", "scripted"] = Field(
+        default="whisper",
+        description="whisper: embedded, on the CPU; funasr: FunASR's models, on a GPU or the CPU; "
+        "funasr-remote: FunASR's runtime, elsewhere; scripted: see `scripted`.",
     )
     model: str = Field(
         default="whisper-base", min_length=1, description="Name in configs/models.yaml."
@@ -269,9 +409,12 @@ class Asr(Section):
     )
     partials: Literal["auto", "on", "off"] = Field(
         default="auto",
-        description="Texts while the user speaks; auto makes them when the engine is idle.",
+        description="Texts while the user speaks; auto: whisper makes them when it is idle, on "
+        "four cores or more; funasr where a GPU is.",
     )
     timeout_s: float = Field(default=20.0, ge=0.5, le=300, description="Limit of one recognition.")
+    funasr: FunAsr = FunAsr()
+    remote: AsrRemote = AsrRemote()
 
 
 class LocalLlm(Section):
@@ -399,6 +542,20 @@ class Prompts(Section):
         default=Sentence(zh="（请用中文回答。）", en="(Answer in English.)"),
         description="Added to a turn in another language than the conversation's prompt.",
     )
+    mood: Sentence | None = Field(
+        default=None,
+        description="Added to a turn of which the recogniser tells the emotion, in the language of "
+        "the prompt: `zh` and `en`, each with {emotion} where it is named. null adds nothing; nor "
+        "does a neutral turn.",
+    )
+
+    @field_validator("mood")
+    @classmethod
+    def _names_the_emotion(cls, value: Sentence | None) -> Sentence | None:
+        for language, text in (value.model_dump() if value is not None else {}).items():
+            if PLACEHOLDER not in text:
+                raise ValueError(f"needs {PLACEHOLDER} in {language}, where the emotion is named")
+        return value
 
     def text(self, language: Language) -> str:
         """Reads the prompt of a language."""
@@ -411,14 +568,14 @@ class CosyVoice(Section):
     model_dir: Path | None = Field(
         default=None,
         strict=False,
-        description="Folder of a CosyVoice 2 model, relative to the configuration file; null is "
-        "cosyvoice2-0.5b among the models.",
+        description="Folder of a CosyVoice 2 or 3 model, relative to the configuration file; null "
+        "is cosyvoice2-0.5b among the models.",
     )
     home: Path | None = Field(
         default=None,
         strict=False,
-        description="A git checkout of CosyVoice with its submodules; null is the installed "
-        "package.",
+        description="A git checkout of CosyVoice with its submodules, as CosyVoice 3 needs it; "
+        "null is the installed package.",
     )
     voices_dir: Path | None = Field(
         default=None,
@@ -429,7 +586,8 @@ class CosyVoice(Section):
         default="auto", min_length=1, description="auto, cpu, cuda, cuda:1; auto is a GPU, if any."
     )
     dtype: Literal["auto", "fp32", "fp16", "bf16"] = Field(
-        default="auto", description="Precision; auto is fp16 on a GPU and fp32 on the CPU."
+        default="auto",
+        description="Precision; auto is fp16 on a GPU (bf16 for CosyVoice 3), fp32 on the CPU.",
     )
     steps: int = Field(
         default=10, ge=2, le=50, description="Steps from noise to mel: 10 is what it was made for."
@@ -451,6 +609,26 @@ class CosyVoice(Section):
         description="Where engines of TensorRT are kept; null is a folder in the user's cache "
         "folder.",
     )
+    context: Literal["none", "clause"] = Field(
+        default="clause",
+        description="What a clause carries on from: none: the voice alone; clause: the clause "
+        "before it in its text as well, where that is short enough.",
+    )
+    text_stream: bool = Field(
+        default=False,
+        description="A text that comes in pieces is one utterance, whose speech begins before its "
+        "text is whole (WS /ws/tts); otherwise its clauses are utterances.",
+    )
+    quantize: Literal["none", "int8", "int4"] = Field(
+        default="none",
+        description="Bits of the language model's weights, by torchao; int4 needs dtype bf16.",
+    )
+    compile: bool = Field(
+        default=False,
+        description="torch.compile of decoding, and of the flow where cache is kv and tensorrt is "
+        "off: a start takes minutes more.",
+    )
+    cuda_graphs: bool = Field(default=False, description="CUDA graphs of the same; needs a GPU.")
     max_requests: int = Field(
         default=8, ge=1, le=256, description="Clauses being made at a time; others wait."
     )
@@ -581,6 +759,27 @@ class Speech(Section):
         default=False,
         description="The log shows the texts; otherwise their length, and a hash that tells them "
         "apart.",
+    )
+
+
+class Transcription(Section):
+    """Recordings that are transcribed outside conversations: `POST /v1/audio/transcriptions`."""
+
+    parallel: int = Field(
+        default=4, ge=1, le=256, description="Requests at a time; further ones are refused (429)."
+    )
+    max_upload_mb: float = Field(
+        default=400.0,
+        ge=0.01,
+        le=10_000,
+        description="Size of a recording; it is kept on the disk while it is transcribed, in the "
+        "folder for temporary files.",
+    )
+    max_audio_s: float = Field(
+        default=14_400.0,
+        ge=1,
+        le=1_000_000,
+        description="Length of a recording, of which a small file can hold much.",
     )
 
 
@@ -775,6 +974,7 @@ class Config(Section):
     tts: Tts = Tts()
     realtime: Realtime = Realtime()
     speech: Speech = Speech()
+    transcription: Transcription = Transcription()
     web: Web = Web()
     scripted: Scripted = Scripted()
     messages: Messages = Messages()

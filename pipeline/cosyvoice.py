@@ -59,4 +59,7 @@ def worker_settings(config: Config, store: ModelStore, *, threads: int) -> Setti
         voices=chosen.ready_voices,
         tensorrt=chosen.tensorrt,
         engines_dir=str(engines_dir(config)),
+        quantize=chosen.quantize,
+        compile=chosen.compile,
+        cuda_graphs=chosen.cuda_graphs,
     )

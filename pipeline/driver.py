@@ -238,7 +238,14 @@ class TurnDriver:
                     self._ear.resume_turn()
             case Speculate(number, text, language):
                 language = language_of(text) or language or self._language
-                self._speculation.begin(Guess(number=number, text=text, language=language))
+                self._speculation.begin(
+                    Guess(
+                        number=number,
+                        text=text,
+                        language=language,
+                        emotion=self._listening.emotion,
+                    )
+                )
             case Revoke():
                 withdrawn = isinstance(event, Withdrawn)
                 self._speculation.revoke("withdrawn" if withdrawn else "revoked")
@@ -273,16 +280,18 @@ class TurnDriver:
 
     def _commit(self, commit: Commit) -> None:
         report, self._deciding = self._deciding, None
+        text, language, emotion = commit.text, commit.language, ""
         if report is None:
             report = self._text_turn()
         else:
             self._ear.close_turn()
             self._listening.stamp(report)
             self._tell_turn_end()
-        text, language = commit.text, commit.language
+            emotion = self._listening.emotion
         if commit.number:
             # The very words that were answered: what the server has computed of them stays good.
-            text = self._speculation.text
+            guess = self._speculation.guess
+            text, emotion = guess.text, guess.emotion
         # By its script: a recogniser may take English in a Mandarin voice for Mandarin.
         language = language_of(text) or language
         report.transcript = text
@@ -294,7 +303,7 @@ class TurnDriver:
             revision = self._speculation.keep(report)
         elif commit.answer:
             revision = self._answers.begin(self._plan_begin(commit.ask), report)
-        self._write_turn(text, revision, turn=report.turn, ready=commit.number > 0)
+        self._write_turn(text, revision, turn=report.turn, emotion=emotion, ready=commit.number > 0)
 
     def _text_turn(self) -> TurnReport:
         """The report of a turn that came as text, which nobody opened or ended."""
@@ -303,7 +312,9 @@ class TurnDriver:
         report.mark("endpoint", time.monotonic())
         return report
 
-    def _write_turn(self, text: str, revision: int, *, turn: int, ready: bool) -> None:
+    def _write_turn(
+        self, text: str, revision: int, *, turn: int, emotion: str, ready: bool
+    ) -> None:
         transcript = TranscriptionFrame(text, "", time_now_iso8601())
         # Chinese segments are joined without a space, and no interruption may lose the words.
         transcript.includes_inter_frame_spaces = True
@@ -312,7 +323,13 @@ class TurnDriver:
         self._effects.push(TurnOpenFrame())
         self._effects.push(transcript)
         self._effects.push(
-            TurnCommitFrame(revision=revision, language=self._language, turn=turn, ready=ready)
+            TurnCommitFrame(
+                revision=revision,
+                language=self._language,
+                turn=turn,
+                emotion=emotion,
+                ready=ready,
+            )
         )
 
     def _discard(self, *, failed: bool) -> None:

@@ -11,6 +11,7 @@ from openai import AsyncOpenAI
 
 from pipeline.budget import ThreadBudget
 from pipeline.config_schema import Config
+from pipeline.recognition import build_asr
 from pipeline.session import Engines
 from pipeline.voice import build_voice
 from services.asr.base import AsrEngine
@@ -18,15 +19,11 @@ from services.llm.client import make_client, probe, warm
 from services.llm.load import ServerLoad
 from services.llm.local import LocalLlm, choose_model
 from services.models.store import ModelStore
-from services.scripted.spec import AsrSpec, LlmSpec
+from services.scripted.spec import LlmSpec
 from services.turn_end.base import TurnEndEngine
 from services.vad.base import VadEngine
 from tts_engine.engine import SpeechEngine
 from tts_engine.errors import DuplexdError
-
-#: cores from which partials are worth their decoding
-_CORES_FOR_PARTIALS = 4
-_PARTIAL_EVERY_S = 0.6
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,38 +122,7 @@ class EngineRoom:
         return SileroVad()
 
     def _build_asr(self) -> AsrEngine:
-        errors = self._config.scripted.asr_errors
-        if not errors:
-            return self._build_true_asr()
-        from services.scripted.erring import ErringAsr
-
-        return ErringAsr(self._build_true_asr(), rate=errors)
-
-    def _build_true_asr(self) -> AsrEngine:
-        asr = self._config.asr
-        if asr.provider == "scripted":
-            from services.scripted.asr import ScriptedAsr
-
-            spec = self._config.scripted.delays.asr or AsrSpec()
-            return ScriptedAsr(
-                delay_s=spec.final_s,
-                texts=self._config.scripted.texts,
-                marked=self._config.scripted.marked,
-            )
-        from services.asr.whisper import WhisperEngine
-
-        partials = asr.partials == "on" or (
-            asr.partials == "auto" and self.budget.cores >= _CORES_FOR_PARTIALS
-        )
-        return WhisperEngine(
-            model_dir=self._store.path(asr.model),
-            threads=self.budget.asr,
-            languages=asr.languages,
-            beam=asr.beam,
-            window_s=asr.window_s,
-            partial_every_s=_PARTIAL_EVERY_S if partials else None,
-            timeout_s=asr.timeout_s,
-        )
+        return build_asr(self._config, self._store, budget=self.budget)
 
     def _build_voice(self) -> SpeechEngine:
         return build_voice(self._config, self._store, threads=self.budget.tts)

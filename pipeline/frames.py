@@ -24,12 +24,14 @@ class TurnCommitFrame(ControlFrame):
         revision: of the answer; 0 writes the turn to the context without answering.
         language: of the turn.
         turn: names it in the context.
+        emotion: how it was said; empty where nobody knows.
         ready: the answer was asked for before, by a `SpeculateFrame`.
     """
 
     revision: int = 0
     language: str = ""
     turn: int = 0
+    emotion: str = ""
     ready: bool = False
     interruptible: bool = field(default=False, init=False)
 
@@ -58,11 +60,13 @@ class SpeculateFrame(ControlFrame):
         revision: of the answer.
         language: of the turn.
         text: of the turn.
+        emotion: how it was said; empty where nobody knows.
     """
 
     revision: int = 0
     language: str = ""
     text: str = ""
+    emotion: str = ""
 
 
 @dataclass

@@ -30,6 +30,7 @@ class Listening:
 
     Attributes:
         error: why recognition failed last.
+        emotion: how that was said which was recognised last; empty where nobody knows.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Listening:
         self._stamps: dict[str, float] = {}
         self._compute_s = 0.0
         self.error: DuplexdError | None = None
+        self.emotion = ""
 
     def ask(self, request: int) -> None:
         """Asks what the turn holds as far as it was heard; `FinalText` or `FinalFailed` follows."""
@@ -94,6 +96,7 @@ class Listening:
         else:
             self._stamps = {"asked": asked, "final": time.monotonic()}
             self._compute_s = transcript.compute_s
+            self.emotion = transcript.emotion
             text = transcript.text.strip()  # as the context will have it
             laughter = "laughter" in transcript.events
             self._on_event(

@@ -23,6 +23,7 @@ from prometheus_client import (
 
 from pipeline.latency import BUCKETS_S
 from pipeline.version import version
+from services.asr.funasr.stats import RecognitionStats
 from tts_engine.engine import EngineStats
 from tts_engine.errors import DuplexdError
 from tts_engine.service.desk import SpeechOutcome
@@ -119,6 +120,29 @@ class ServiceMetrics:
         """Shows an engine's queue; read when the page is asked for."""
         self._depth.labels(engine).set_function(lambda: stats.depth)
         stats.on_wait = self._waited.labels(engine).observe
+        if isinstance(stats, RecognitionStats):
+            self._watch_partials(stats)
+
+    def _watch_partials(self, stats: RecognitionStats) -> None:
+        due = Gauge(
+            "duplexd_asr_streams_due",
+            "Turns whose partial text could go on and had no part in the last step",
+            registry=self.registry,
+        )
+        due.set_function(lambda: stats.due)
+        stride = Gauge(
+            "duplexd_asr_partial_stride_seconds",
+            "Audio that a turn gathers before its partial text goes on",
+            registry=self.registry,
+        )
+        stride.set_function(lambda: stats.stride_s)
+        waited = Histogram(
+            "duplexd_asr_partial_wait_seconds",
+            "How long a turn whose partial text could go on waited for it",
+            buckets=_WAIT_BUCKETS_S,
+            registry=self.registry,
+        )
+        stats.on_partial_wait = waited.observe
 
     def count(self, error: DuplexdError) -> None:
         """Counts a failure that its face has logged, as loudly as it deserves."""

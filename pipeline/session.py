@@ -267,6 +267,7 @@ class Session:
     def _apply(self, options: SessionOptions) -> None:
         self._options = options
         self.ear.recogniser.restrict(options.languages)
+        self.ear.recogniser.hint(options.hotwords)
         self.mouth.client_pauses = options.pauses
         self.driver.configure(turn_settings(self._settings.turns, options, self._profile))
 

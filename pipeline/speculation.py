@@ -22,11 +22,13 @@ class Guess:
         number: how the turn core names it.
         text: what was said.
         language: of the text.
+        emotion: how it was said; empty where nobody knows.
     """
 
     number: int
     text: str
     language: str
+    emotion: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,10 +89,10 @@ class Speculation:
         self._effects.add(lambda: self._ask(made))
 
     @property
-    def text(self) -> str:
+    def guess(self) -> Guess:
         """What is answered."""
         assert self._made is not None
-        return self._made.guess.text
+        return self._made.guess
 
     def keep(self, report: TurnReport) -> int:
         """The turn has ended with what was guessed.
@@ -129,6 +131,9 @@ class Speculation:
         made.asked = True
         await self._effects.send(
             SpeculateFrame(
-                revision=made.revision, language=made.guess.language, text=made.guess.text
+                revision=made.revision,
+                language=made.guess.language,
+                text=made.guess.text,
+                emotion=made.guess.emotion,
             )
         )

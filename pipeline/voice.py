@@ -38,6 +38,8 @@ def build_voice(
             queue_limit=tts.cosyvoice.queue_limit,
             timeout_s=tts.clause_timeout_s,
             start_timeout_s=tts.cosyvoice.start_timeout_s,
+            context=tts.cosyvoice.context,
+            text_stream=tts.cosyvoice.text_stream,
         )
     from tts_engine.kokoro.engine import KokoroEngine
 

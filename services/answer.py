@@ -29,6 +29,10 @@ TAIL = "tail"
 #: on the answer's end: what is said if nothing of the answer can be: Fallback
 FALLBACK = "fallback"
 
+#: key of a user's message in the context: how it was said, as `Transcript.emotion`. Requests say
+#: it in words, and do not hold it: str
+EMOTION = "emotion"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback:

@@ -15,8 +15,8 @@ from tts_engine.service.api_errors import ApiError
 _SHOWN = 100
 #: what the daemon has
 DAEMON_ROUTES = (
-    "Of OpenAI's API this daemon has the WebSocket /v1/realtime, POST /v1/audio/speech and "
-    "GET /v1/models"
+    "Of OpenAI's API this daemon has the WebSocket /v1/realtime, POST /v1/audio/speech, "
+    "POST /v1/audio/transcriptions and GET /v1/models"
 )
 
 

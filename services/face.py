@@ -207,6 +207,7 @@ class SessionOptions:
         speak: False: answers come as text only, and no audio is made of them.
         idle_ms: after so much silence since the last answer was played, answer unasked, once.
         languages: the only ones that the user speaks; None: those of the configuration.
+        hotwords: names and terms that the user is likely to say.
         echo_cancelled: the client's microphone does not hear its loudspeaker. False: what is heard
             during an answer, and just after it, may be that answer.
         pauses: the client stops playing at `Sink.pause` and keeps what it has.
@@ -226,6 +227,7 @@ class SessionOptions:
     speak: bool = True
     idle_ms: int | None = None
     languages: tuple[str, ...] | None = None
+    hotwords: tuple[str, ...] = ()
     echo_cancelled: bool = False
     pauses: bool = False
     tools: tuple[Tool, ...] = ()

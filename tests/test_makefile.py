@@ -50,7 +50,7 @@ class Checkout:
         self.locks = folder / "configs/locks"
         self.locks.mkdir(parents=True)
         (self.locks / "default.txt").write_text("a==1\n")
-        (self.locks / "cosyvoice.txt").write_text("a==1\nc==1\n")
+        (self.locks / "engines.txt").write_text("a==1\nc==1\n")
         (self.locks / "test.txt").write_text("a==1\nc==1\nt==1\n")
 
     def environment(self) -> None:
@@ -117,15 +117,15 @@ def test_run_after_test_leaves_the_test_packages(ready: Checkout) -> None:
 
 
 def test_the_sets_hold_each_other(ready: Checkout) -> None:
-    assert ready.log("cosyvoice") == ["uv pip install index="]
+    assert ready.log("engines") == ["uv pip install index="]
     assert ready.log("run") == ["python run.py serve"]
     assert ready.log("types") == ["uv pip install index=", "python -m pyright"]
-    assert ready.log("cosyvoice") == []
+    assert ready.log("engines") == []
 
 
 def test_torch_is_installed_where_there_is_none(ready: Checkout) -> None:
     torch = "python -m pip install --quiet --disable-pip-version-check torch==2.13.0"
-    for verb in ("cosyvoice", "types"):
+    for verb in ("engines", "types"):
         assert ready.log(verb, HAS_TORCH="")[:2] == [torch, "uv pip install index="]
     assert ready.log("run", HAS_TORCH="") == ["python run.py serve"]
 

@@ -101,12 +101,12 @@ class ModelCorrupt(ModelError):
 
 
 def not_installed(what: str, error: ImportError) -> EngineFailed:
-    """The failure of what needs CosyVoice's packages, where they are not.
+    """The failure of what needs the packages of FunASR or CosyVoice, where they are not.
 
     Args:
         what: needs them; the message begins with it.
         error: names the one that is missing.
     """
     return EngineFailed(
-        f"{what} needs {error.name or error}, which is not installed", mend="Run `make cosyvoice`"
+        f"{what} needs {error.name or error}, which is not installed", mend="Run `make engines`"
     )

@@ -188,7 +188,7 @@ def bound_excess_ms(turn: Measured, spec: ScriptedSpec) -> float | None:
 
 
 # --- many of them -----------------------------------------------------------------------------
-def percentiles(values: Iterable[float | None]) -> dict[str, float | None]:
+def percentiles(values: Iterable[float | None], digits: int = 1) -> dict[str, float | None]:
     """p50, p90, p95, p99 and max; between neighbours they are interpolated. None without any."""
     known = [value for value in values if value is not None]
     names = [f"p{each}" for each in PERCENTILES]
@@ -196,8 +196,8 @@ def percentiles(values: Iterable[float | None]) -> dict[str, float | None]:
         return dict.fromkeys([*names, "max"])
     found = np.percentile(known, PERCENTILES)
     return {
-        **{name: round(float(ms), 1) for name, ms in zip(names, found, strict=True)},
-        "max": round(max(known), 1),
+        **{name: round(float(each), digits) for name, each in zip(names, found, strict=True)},
+        "max": round(max(known), digits),
     }
 
 
@@ -206,9 +206,9 @@ def rate(turns: Sequence[Measured], cases: int) -> float:
     return round(cases / len(turns), 4) if turns else 0.0
 
 
-def rounded(ms: float | None) -> float | None:
-    """To a tenth."""
-    return None if ms is None else round(ms, 1)
+def rounded(value: float | None, digits: int = 1) -> float | None:
+    """For the object; None stays."""
+    return None if value is None else round(value, digits)
 
 
 def summary(turns: Sequence[Measured]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ import itertools
 import json
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +58,7 @@ from pipeline.bench.bargein_sounds import (
     noise_clip,
 )
 from pipeline.bench.bargein_trials import Caller, Script, Trial
+from pipeline.bench.progress import OnProgress
 from pipeline.bench.speech import Clip, synthesise
 from services.scripted.llm_script import LlmRequest, LlmScript
 from services.scripted.llm_server import ScriptedLlmServer
@@ -73,9 +74,6 @@ SOUNDS, QUICK_SOUNDS = 200, 20
 ENGINES = "scripted:asr=60,llm=150@50,tts=150"
 #: the environment's language model goes before the configuration's
 _ENVIRONMENT = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL")
-
-#: told what goes on: share of the whole bench that is done, and words
-OnProgress = Callable[[float, str], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -351,19 +349,14 @@ def _no_other_llm() -> Iterator[None]:
 
 
 def _context(requests: Sequence[LlmRequest], trial: Trial) -> str | None:
-    """What the request that answers a sound's words holds of the answer before it; None: there is
-    no such request.
+    """What the first request after a sound with words holds of the answer before it; None: there
+    is no such request.
     """
     if not trial.sound.clip.text:
         return None
     for request in requests:
         messages = request.messages
         ours = trial.tag in str(messages[0].get("content"))
-        if ours and request.started >= trial.onset and _asks(messages, trial.sound.clip.text):
+        if ours and request.started >= trial.onset:
             return heard_in_context(messages)
     return None
-
-
-def _asks(messages: Sequence[dict[str, Any]], text: str) -> bool:
-    """The last message is the user's, and these are its words."""
-    return messages[-1].get("role") == "user" and text in str(messages[-1].get("content"))

@@ -160,6 +160,8 @@ class Caller:
     async def _try(self, talk: _Talk, sound: BargeSound, tag: str) -> Trial | None:
         answer = await talk.playing()
         await asyncio.sleep(self._random.uniform(*_BEFORE_S))
+        if talk.over(answer):  # an earlier sound may still have ended it
+            return None
         trial, first = talk.make(sound, answer, honours=self._honours, tag=tag)
         await talk.verdict(trial, first)
         if trial.opened:

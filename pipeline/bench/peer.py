@@ -36,10 +36,11 @@ from pipecat.turns.user_stop import SpeechTimeoutUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 from pipecat.workers.runner import WorkerRunner
 
-from pipeline.bench.peer_services import PeerAsr, PeerLlm, PeerVoice
+from pipeline.bench.peer_services import PeerLlm, PeerVoice
 from pipeline.bench.peer_wire import READY, TURN, PeerSerializer
 from pipeline.bench.wire import MICROPHONE_RATE
 from pipeline.engines import Brain, EngineRoom
+from services.asr.stt_service import RecogniserSttService
 
 if TYPE_CHECKING:
     from pipeline.config import Config
@@ -136,7 +137,7 @@ async def _converse(
         Pipeline(
             [
                 transport.input(),
-                PeerAsr(room.asr, session=session),
+                RecogniserSttService(room.asr, session=session),
                 users.user(),
                 llm,
                 voice,

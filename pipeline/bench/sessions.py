@@ -34,6 +34,8 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.bench import rig
+from pipeline.bench.analysis import rounded
+from pipeline.bench.progress import OnProgress
 from pipeline.bench.rig import Server
 from pipeline.bench.sessions_load import LoadPlan
 from pipeline.bench.sessions_search import Steps
@@ -51,8 +53,6 @@ CLOSED_SESSIONS = 200
 #: the daemon collects closed conversations soon after
 _SETTLED_S = 2.5
 GC_PAUSE = "duplexd_gc_pause_seconds_max"
-#: told what goes on: share of the whole bench that is done, and words
-OnProgress = Callable[[float, str], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,16 +88,12 @@ class SessionsResult:
         shown: dict[str, Any] = {
             "steps": [step.to_json() for step in self.steps],
             "max_real_time": self.max_real_time,
-            "mb_per_session": _rounded(self.mb_per_session),
-            "growth_mb": _rounded(self.growth_mb),
-            "gc_pause_ms_max": _rounded(self.gc_pause_ms_max),
-            "gc_idle_ms_max": _rounded(self.gc_idle_ms_max),
+            "mb_per_session": rounded(self.mb_per_session, 2),
+            "growth_mb": rounded(self.growth_mb, 2),
+            "gc_pause_ms_max": rounded(self.gc_pause_ms_max, 2),
+            "gc_idle_ms_max": rounded(self.gc_idle_ms_max, 2),
         }
         return {**shown, "peer": self.peer.to_json()} if self.peer else shown
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)
 
 
 def run_sessions(

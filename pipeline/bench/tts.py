@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from pipeline.bench.progress import OnProgress
 from pipeline.bench.tts_result import TtsResult
 from pipeline.bench.tts_speakers import engine_speaker, service_speaker
-from pipeline.bench.tts_sweep import COUNTS, LENGTHS, OnProgress, Sweep, sweep
+from pipeline.bench.tts_sweep import COUNTS, LENGTHS, Sweep, sweep
 from pipeline.bench.tts_texts import text_of
-from tts_engine.errors import BadRequest, EngineFailed
+from tts_engine.errors import BadRequest, not_installed
 
 if TYPE_CHECKING:
     from pipeline.config import Config
@@ -115,9 +116,7 @@ def _fixed(config: Config, plan: TtsPlan, on_progress: OnProgress) -> TtsResult:
     try:
         from pipeline.bench.tts_fixed import FixedPlan, run_fixed
     except ModuleNotFoundError as error:
-        raise EngineFailed(
-            f"CosyVoice needs {error.name}, which is not installed", mend="Run `make cosyvoice`"
-        ) from error
+        raise not_installed("CosyVoice", error) from error
     chosen = config.tts.cosyvoice
     return run_fixed(
         FixedPlan(

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from statistics import median
 
@@ -19,18 +20,25 @@ import psutil
 import torch
 import transformers
 
+from pipeline.bench.progress import OnProgress
 from pipeline.bench.tts_own import Own
 from pipeline.bench.tts_random import load_random, random_dir, reference_of
 from pipeline.bench.tts_result import SECONDS, Cost, SecondCost, Step, TtsResult
-from pipeline.bench.tts_sweep import SHARED, SHORT, OnProgress
+from pipeline.bench.tts_sweep import SHARED, SHORT
 from pipeline.bench.tts_texts import text_of
 from pipeline.bench.tts_upstream import Upstream
 from tts_engine.cosyvoice.make_random import Size
 
 #: what is measured so often, and the median taken; upstream's seconds only once
 ROUNDS = 3
+#: on a CPU, upstream's later requests take a minute each: measured so often where two of its first
+#: ones agree, and where they do not
+_LATER_CALM, _LATER_NOISY = 1, 2
+#: of computation on the CPU. Threads that wait spin, which would be counted as work, so that one
+#: tells most; two are hardly sooner where cores share their units
+_THREADS = 1
 #: two processor times that differ by no more than this agree
-_AGREE = 1.02
+_AGREE = 1.05
 #: see mallopt(3)
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 #: speech tokens a character: 4.5 of them a second
@@ -39,15 +47,18 @@ _TOKENS_A_CHAR = 25 / 4.5
 _SHARED_TOKENS = 16
 #: about how long each part takes beside the others
 _LOAD, _VOICE, _OWN, _PEER, _PEER_LATER, _SHARE, _SECONDS = (
-    25.0,
-    25.0,
-    12.0,
-    45.0,
-    120.0,
+    20.0,
+    20.0,
+    8.0,
+    27.0,
+    52.0,
     40.0,
-    80.0,
+    50.0,
 )
-_PEER_SECONDS = 350.0
+_PEER_SECONDS = 260.0
+
+#: whoever is measured beside ours, each with what is found of it
+_Others = list[tuple[TtsResult, Upstream]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +68,6 @@ class FixedPlan:
     Parameters:
         size: of the model.
         device: as torch names them, or auto.
-        threads: of computation on the CPU. Threads that wait spin, which would be counted as work,
-            so that one tells most; two are hardly sooner where cores share their units.
         home: a git checkout of CosyVoice; None: the installed modules.
         peer: upstream is measured as well.
         lengths, counts, repeat: what else is measured, see `Sweep`.
@@ -68,7 +77,6 @@ class FixedPlan:
 
     size: Size
     device: str = "auto"
-    threads: int = 1
     home: Path | None = None
     peer: bool = False
     lengths: Sequence[int] = ()
@@ -84,7 +92,7 @@ def run_fixed(plan: FixedPlan, on_progress: OnProgress) -> TtsResult:
     Raises:
         ModelError, EngineFailed
     """
-    torch.set_num_threads(plan.threads)
+    torch.set_num_threads(_THREADS)
     _keep_memory()
     with warnings.catch_warnings():
         # Upstream's modules use what is about to go; that is no news to whoever measures.
@@ -105,14 +113,15 @@ def _run(plan: FixedPlan, on_progress: OnProgress) -> TtsResult:
     about = f"CosyVoice 2, random weights, {plan.size}, fp32 on {model.device}"
     result = TtsResult(about=f"{own.about}: {about}", compare="wall" if on_gpu else "cpu")
     with ExitStack() as ending:
-        peer: Upstream | None = None
+        others: _Others = []
         if plan.peer:
             peer = ending.enter_context(closing(Upstream(model, reference, home=plan.home)))
             result.peer = TtsResult(about=f"{peer.about}: {about}")
+            others.append((result.peer, peer))
         _share(result, own, progress)
-        _first_chunks(result, own, peer, plan.rounds, progress)
-        _seconds(result, own, peer, plan.rounds, progress)
-        _sweeps(result, own, peer, plan, progress)
+        _first_chunks(result, own, others, plan.rounds, progress)
+        _seconds(result, own, others, plan.rounds, progress)
+        _sweeps([(result, own), *others], plan, progress)
     progress(0.0, "done")
     return result
 
@@ -160,35 +169,50 @@ def _share(result: TtsResult, own: Own, progress: _Progress) -> None:
 
 
 def _first_chunks(
-    result: TtsResult, own: Own, peer: Upstream | None, rounds: int, progress: _Progress
+    result: TtsResult, own: Own, others: _Others, rounds: int, progress: _Progress
 ) -> None:
+    thrifty = result.compare == "cpu"  # by the clock, as on a GPU, they are short
     for number in range(1, rounds + 1):
         which = f"round {number} of {rounds}"
         progress(_OWN, f"first chunk, {which}")
-        cost = own.first_chunk()
-        # Ours is the same for every request.
-        result.first.append(cost)
-        result.later.append(cost)
-        if peer is None or result.peer is None:
-            continue
-        progress(_PEER, f"upstream's first chunk of its first request, {which}")
-        if not settled(result.peer.first):
-            result.peer.first.append(peer.first_chunk(later=False))
-        progress(_PEER_LATER, f"upstream's first chunk of a later request, {which}")
-        if not settled(result.peer.later):
-            result.peer.later.append(peer.first_chunk(later=True))
-    if peer is not None and result.peer is not None:
-        result.peer.decode_steps_per_token = peer.decode_steps_per_token
+        if not (thrifty and _agree(result.first)):
+            cost = own.first_chunk()
+            # Ours is the same for every request.
+            result.first.append(cost)
+            result.later.append(cost)
+        for found, peer in others:
+            progress(_PEER, f"upstream's first chunk of its first request, {which}")
+            if not (thrifty and _agree(found.first)):
+                found.first.append(peer.first_chunk(later=False))
+    for found, peer in others:
+        enough = later_rounds(found.first) if thrifty else rounds
+        for number in range(1, rounds + 1):
+            progress(_PEER_LATER, f"upstream's first chunk of a later request, {number}")
+            if number <= enough:
+                found.later.append(peer.first_chunk(later=True))
+        found.decode_steps_per_token = peer.decode_steps_per_token
 
 
-def settled(costs: Sequence[Cost]) -> bool:
+def later_rounds(first: Sequence[Cost]) -> int:
+    """How often upstream's later requests are measured on a CPU.
+
+    Args:
+        first: its first requests, which tell how much the machine's figures differ.
+    """
+    return _LATER_CALM if _agree(first) else _LATER_NOISY
+
+
+def _agree(costs: Sequence[Cost]) -> bool:
+    return settled([each.cpu_s for each in costs if each.cpu_s])
+
+
+def settled(times: Sequence[float]) -> bool:
     """Whether two agree: the median of three lies between any two of them, whatever the third is.
 
     Args:
-        costs: those measured so far.
+        times: those measured so far, seconds of the processor.
     """
-    known = [each.cpu_s for each in costs if each.cpu_s]
-    return len(known) > 1 and max(known) <= _AGREE * min(known)
+    return len(times) > 1 and max(times) <= _AGREE * min(times)
 
 
 def _keep_memory() -> None:
@@ -202,18 +226,24 @@ def _keep_memory() -> None:
 
 
 def _seconds(
-    result: TtsResult, own: Own, peer: Upstream | None, rounds: int, progress: _Progress
+    result: TtsResult, own: Own, others: _Others, rounds: int, progress: _Progress
 ) -> None:
     """What a second of speech costs early and late."""
     progress(_SECONDS, "seconds 1 and 30")
     token = own.token()
     for number in SECONDS:
-        result.seconds[number] = _middle(own.seconds(number, rounds, token=token))
-    if peer is not None and result.peer is not None:
+        costs: list[SecondCost] = []
+        with closing(own.seconds(number, token=token)) as measured:
+            for cost in islice(measured, rounds):
+                costs.append(cost)
+                if settled([each.total for each in costs]):
+                    break
+        result.seconds[number] = _middle(costs)
+    for found, peer in others:
         progress(_PEER_SECONDS, "upstream's seconds 1 and 30")
         token = peer.token()
         for number in SECONDS:
-            result.peer.seconds[number] = peer.second(number, token=token)
+            found.seconds[number] = peer.second(number, token=token)
 
 
 def _middle(costs: Sequence[SecondCost]) -> SecondCost:
@@ -226,11 +256,8 @@ def _middle(costs: Sequence[SecondCost]) -> SecondCost:
 
 
 def _sweeps(
-    result: TtsResult, own: Own, peer: Upstream | None, plan: FixedPlan, progress: _Progress
+    sides: Sequence[tuple[TtsResult, Own | Upstream]], plan: FixedPlan, progress: _Progress
 ) -> None:
-    sides: list[tuple[TtsResult, Own | Upstream]] = [(result, own)]
-    if peer is not None and result.peer is not None:
-        sides.append((result.peer, peer))
     work = iter(_swept(plan))
     for length in plan.lengths:
         progress(next(work), f"{length} characters")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import cached_property
 from typing import cast
 
@@ -27,7 +27,8 @@ from tts_engine.cosyvoice.schedule import Limits
 from tts_engine.cosyvoice.stream import Synthesiser
 from tts_engine.cosyvoice.vocoder import StreamingVocoder
 from tts_engine.cosyvoice.voice_room import Prompt, VoiceRoom
-from tts_engine.cosyvoice.wire import Audio, Cancel, Done, Failed, Report, Speak, error_of
+from tts_engine.cosyvoice.wire import Audio, Cancel, Done, Report, Speak
+from tts_engine.frames import Failed, error_of
 
 #: What is said. The random model's tokenizer has a token for each of its 50 characters, so it is as
 #: long for the language model as the introduction is for a published one.
@@ -89,8 +90,8 @@ class Own:
         rows = requests if model.device.type == "cuda" else 1
         self._limits = Limits(requests=requests, flow_rows=rows)
 
-    def prompt(self, _name: str, text: str, _style: str) -> Prompt:
-        """In place of the voices: everybody speaks in the one there is."""
+    def prompt(self, _name: str, text: str, *_: object) -> Prompt:
+        """In place of the voices: everybody speaks in the one there is, whatever went before."""
         return Prompt(
             llm=LlmPrompt(self._reference.text_ids, self._reference.tokens),
             text_ids=list(text_ids(self._model, text)),
@@ -155,33 +156,30 @@ class Own:
         stream.close()
         return Cost(wall_s=meter.cost.wall_s / DECODE_STEPS, cpu_s=meter.cpu_s / DECODE_STEPS)
 
-    def seconds(self, number: int, count: int, *, token: Cost) -> list[SecondCost]:
+    def seconds(self, number: int, *, token: Cost) -> Generator[SecondCost]:
         """The n-th second of an utterance behind its first chunk, and those that follow it: a block
         of the flow each.
 
         Args:
             number: of the first, from 1.
-            count: how many.
             token: see `token`; where in the utterance it is hardly matters.
         """
         flow, vocoder = self._parts.flow, self._parts.vocoder.open()
         stream = flow.open(self._begun)
         _fill(stream, number - 1, ratio=flow.geometry.ratio)
-        found: list[SecondCost] = []
-        for _ in range(count):
-            block, sound = Meter(), Meter()
-            stream.push(self._reference.tokens[:BLOCK])
-            with block.running():
-                [mel] = flow.step([stream])
-            if not found:
-                vocoder.push(mel)
-            with sound.running():
-                vocoder.push(mel)
-            llm = BLOCK * (token.cpu_s or 0.0)
-            found.append(SecondCost(llm=llm, flow=block.cpu_s, vocoder=sound.cpu_s))
-        stream.close()
-        vocoder.close()
-        return found
+        llm, begun = BLOCK * (token.cpu_s or 0.0), False
+        with closing(stream), closing(vocoder):
+            while True:
+                block, sound = Meter(), Meter()
+                stream.push(self._reference.tokens[:BLOCK])
+                with block.running():
+                    [mel] = flow.step([stream])
+                if not begun:
+                    vocoder.push(mel)
+                    begun = True
+                with sound.running():
+                    vocoder.push(mel)
+                yield SecondCost(llm=llm, flow=block.cpu_s, vocoder=sound.cpu_s)
 
     @cached_property
     def _begun(self) -> FlowVoice:
@@ -205,14 +203,21 @@ class Own:
 @torch.inference_mode()
 def _fill(stream: FlowStream, blocks: int, *, ratio: int) -> None:
     """Makes a stream's caches as large as they are after so many blocks: copies of the prompt's
-    first block, block by block. What is in them changes no cost.
+    first block. What is in them changes no cost.
+
+    At full size they are seven gigabytes, so they do not grow as they would block by block: that
+    takes longer than what is measured, and twice the memory. A store gains twice what it is asked
+    for, so that a little more than half makes room for all, and for the blocks that are measured.
     """
     cache = stream.cache
-    for _ in range(blocks):
+    most = min(blocks, blocks // 2 + 2)
+    for count in (most, blocks - most):
         for store in (*cache.encoder, *cache.estimator):
             frames = BLOCK if store is cache.encoder[0] else BLOCK * ratio
-            store.reserve(frames).copy_(store.prefix.narrow(-2, 0, frames))
-        cache.commit(BLOCK, ratio)
+            room = store.reserve(count * frames)
+            for at in range(count):
+                room.narrow(-2, at * frames, frames).copy_(store.prefix.narrow(-2, 0, frames))
+        cache.commit(count * BLOCK, ratio)
 
 
 def _has_audio(told: Sequence[Report]) -> bool:

@@ -6,7 +6,6 @@ same random ones, made once and kept in the user's cache.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +15,15 @@ import platformdirs
 import torch
 from torch import Tensor
 
-import tts_engine.cosyvoice as package
+from tts_engine.cosyvoice.frontend import EMBEDDING
 from tts_engine.cosyvoice.loader import CosyVoice, load
-from tts_engine.cosyvoice.make_random import Size, make_random
+from tts_engine.cosyvoice.make_random import Size, make_random, recipe
+from tts_engine.cosyvoice.spectrum import MEL_BANDS
 from tts_engine.errors import ModelError
 
 #: speech tokens of the recording that is cloned: 3.5 s
 PROMPT_TOKENS = 87
 _PROMPT_TEXT = "今天天气很好，我们一起去公园走走吧。"
-_MEL, _EMBEDDING = 80, 192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +57,7 @@ def random_dir(size: Size, *, home: Path | None = None, cache: Path | None = Non
     """
     cache = cache or platformdirs.user_cache_path("duplexd") / "bench"
     name = f"cosyvoice2-{size}"
-    directory = cache / f"{name}-{_recipe()}"
+    directory = cache / f"{name}-{recipe()}"
     if not directory.is_dir():
         try:
             make_random("cosyvoice2", size, directory, home=home)
@@ -85,28 +84,19 @@ def load_random(directory: Path, *, home: Path | None, device: str) -> CosyVoice
     return load(directory, home=home, device=device)
 
 
-def reference_of(model: CosyVoice, *, tokens: int = PROMPT_TOKENS) -> Reference:
+def reference_of(model: CosyVoice) -> Reference:
     """Somebody's voice, the same each time."""
     dice = torch.Generator().manual_seed(0)
     flow: Any = model.flow
-    drawn = torch.randint(int(flow.vocab_size), (tokens,), generator=dice)
+    drawn = torch.randint(int(flow.vocab_size), (PROMPT_TOKENS,), generator=dice)
     return Reference(
         text_ids=text_ids(model, _PROMPT_TEXT),
         tokens=tuple(drawn.tolist()),
-        mel=torch.randn(2 * tokens, _MEL, generator=dice).to(model.device),
-        embedding=torch.randn(_EMBEDDING, generator=dice).to(model.device),
+        mel=torch.randn(2 * PROMPT_TOKENS, MEL_BANDS, generator=dice).to(model.device),
+        embedding=torch.randn(EMBEDDING, generator=dice).to(model.device),
     )
 
 
 def text_ids(model: CosyVoice, text: str) -> tuple[int, ...]:
     """A text as the language model reads it."""
     return tuple(model.tokenizer.encode(text, allowed_special="all"))
-
-
-def _recipe() -> str:
-    """Changes with whatever the weights are made from."""
-    sha = hashlib.sha256(torch.__version__.encode())
-    place = Path(package.__path__[0])
-    for path in sorted((*place.glob("*random*.py"), *(place / "random").iterdir())):
-        sha.update(path.read_bytes())
-    return sha.hexdigest()[:12]

@@ -119,6 +119,8 @@ def _figures(found: _Found) -> Iterator[tuple[str, list[str | None]]]:
         ("later requests, p95, ms", [s["first_chunk_ms"]["later_p95"] for s in sides], ".0f"),
         ("first request, processor s", [s["first_chunk_cpu_s"]["first"] for s in sides], ".2f"),
         ("later requests, processor s", [s["first_chunk_cpu_s"]["later"] for s in sides], ".2f"),
+        ("first requests measured", [s["first_chunk_runs"]["first"] for s in sides], "d"),
+        ("later requests measured", [s["first_chunk_runs"]["later"] for s in sides], "d"),
         ("second 1, processor s", [s["cpu_s_per_audio_s"]["second_1"] for s in sides], ".2f"),
         ("second 30, processor s", [s["cpu_s_per_audio_s"]["second_30"] for s in sides], ".2f"),
         ("decoder steps per token", [s["decode_steps_per_token"] for s in sides], ".3f"),

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
 
-import numpy as np
-
-from pipeline.bench.analysis import PERCENTILES, percentiles
+from pipeline.bench.analysis import percentiles, rounded
 
 #: the seconds of an utterance whose costs are compared
 SECONDS = (1, 30)
@@ -79,11 +77,11 @@ class Step:
             "failures": dict(self.failures),
             "first_chunk_ms": percentiles(1e3 * each.first_s for each in self.spoken),
             "total_ms": percentiles(1e3 * each.total_s for each in self.spoken),
-            "rtf": _spread([each.rtf for each in self.spoken]),
+            "rtf": percentiles((each.rtf for each in self.spoken), 3),
             "audio_s": round(audio_s, 2),
             "requests_per_s": round(len(self.spoken) / self.wall_s, 3),
             "audio_s_per_s": round(audio_s / self.wall_s, 3),
-            "decode_steps_per_token": rounded(self.decode_steps_per_token),
+            "decode_steps_per_token": rounded(self.decode_steps_per_token, 3),
             "memory_mb": rounded(self.memory_mb, 0),
         }
 
@@ -120,7 +118,7 @@ class TtsResult:
         by_concurrency: by requests at a time.
         seconds: what the n-th second of an utterance costs.
         decode_steps_per_token: see `Step`; of four requests at a time.
-        memory_mb: held when all was measured.
+        memory_mb: held when all was measured; with random weights after four requests at a time.
         peer: the same of the engine that it is compared with.
         compare: what `ratio` is of.
     """
@@ -149,19 +147,21 @@ class TtsResult:
         }
 
     def _own_json(self) -> dict[str, Any]:
-        later = [1e3 * each.wall_s for each in self.later]
-        costs = {f"second_{at}": rounded(cost.total) for at, cost in self.seconds.items()}
+        first_s = self._wall_s("first")
+        later = percentiles(1e3 * each.wall_s for each in self.later)
+        costs = {f"second_{at}": rounded(cost.total, 3) for at, cost in self.seconds.items()}
         return {
             "engine": self.about,
             "first_chunk_ms": {
-                "first": rounded(_median(1e3 * each.wall_s for each in self.first), 1),
-                "later_p50": percentiles(later)["p50"],
-                "later_p95": percentiles(later)["p95"],
+                "first": None if first_s is None else rounded(1e3 * first_s),
+                "later_p50": later["p50"],
+                "later_p95": later["p95"],
             },
             "first_chunk_cpu_s": {
-                "first": rounded(self.cpu_s("first")),
-                "later": rounded(self.cpu_s("later")),
+                "first": rounded(self.cpu_s("first"), 3),
+                "later": rounded(self.cpu_s("later"), 3),
             },
+            "first_chunk_runs": {"first": len(self.first), "later": len(self.later)},
             "by_length": {str(n): step.to_json() for n, step in self.by_length.items()},
             "by_concurrency": {str(n): step.to_json() for n, step in self.by_concurrency.items()},
             "cpu_s_per_audio_s": {
@@ -169,14 +169,14 @@ class TtsResult:
                 **costs,
                 "stages": {
                     f"second_{at}": {
-                        "llm": rounded(cost.llm),
-                        "flow": rounded(cost.flow),
-                        "vocoder": rounded(cost.vocoder),
+                        "llm": rounded(cost.llm, 3),
+                        "flow": rounded(cost.flow, 3),
+                        "vocoder": rounded(cost.vocoder, 3),
                     }
                     for at, cost in self.seconds.items()
                 },
             },
-            "decode_steps_per_token": rounded(self.decode_steps_per_token),
+            "decode_steps_per_token": rounded(self.decode_steps_per_token, 3),
             "memory_mb": rounded(self.memory_mb, 0),
         }
 
@@ -197,26 +197,9 @@ class TtsResult:
             own, other = self.cpu_s(which), self.peer.cpu_s(which)
         else:
             own, other = self._wall_s(which), self.peer._wall_s(which)
-        return rounded(own / other) if own is not None and other else None
-
-
-def rounded(value: float | None, digits: int = 3) -> float | None:
-    """For the object; None stays."""
-    return None if value is None else round(value, digits)
+        return rounded(own / other, 3) if own is not None and other else None
 
 
 def _median(values: Any) -> float | None:
     known = [*values]
     return median(known) if known else None
-
-
-def _spread(values: Sequence[float]) -> dict[str, float | None]:
-    """As `percentiles`, but to a thousandth."""
-    names = [f"p{each}" for each in PERCENTILES]
-    if not values:
-        return dict.fromkeys([*names, "max"])
-    found = np.percentile(values, PERCENTILES)
-    return {
-        **{name: round(float(each), 3) for name, each in zip(names, found, strict=True)},
-        "max": round(max(values), 3),
-    }

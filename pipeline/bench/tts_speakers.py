@@ -83,17 +83,23 @@ class EngineSpeaker:
         engine: started.
         about: for reports.
         voice: None is the engine's first.
+        speed: of speech, 1 is the voice's own.
     """
 
-    def __init__(self, engine: SpeechEngine, *, about: str, voice: str | None = None) -> None:
+    def __init__(
+        self, engine: SpeechEngine, *, about: str, voice: str | None = None, speed: float = 1.0
+    ) -> None:
         self.about = about
         self._engine = engine
         self._voice = voice
+        self._speed = speed
 
     async def speak(self, text: str) -> AsyncGenerator[float, None]:
         """See Speaker."""
         for clause in segment(text):
-            job = self._engine.synthesize(clause.text, voice=self._voice, style=clause.style)
+            job = self._engine.synthesize(
+                clause.text, voice=self._voice, speed=self._speed, style=clause.style
+            )
             async with aclosing(job):
                 async for chunk in job:
                     yield len(chunk.pcm) / _BYTES / self._engine.sample_rate
@@ -134,7 +140,8 @@ async def engine_speaker(settings: Config, *, voice: str | None = None) -> Async
             name = resolve_voice(wanted, engine.voices) if wanted else engine.voices[0]
         except UnknownVoice as error:
             raise BadRequest(error.message, mend=error.mend) from error
-        yield EngineSpeaker(engine, about=f"{settings.tts.provider}, voice {name}", voice=name)
+        about = f"{settings.tts.provider}, voice {name}"
+        yield EngineSpeaker(engine, about=about, voice=name, speed=settings.tts.speed)
     finally:
         await engine.close()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline.bench.progress import OnProgress
 from pipeline.bench.tts_result import Cost, Spoken, Step, TtsResult
 from pipeline.bench.tts_speakers import Speaker, timed
 from pipeline.bench.tts_texts import INTRODUCTION, text_of
@@ -20,9 +21,6 @@ COUNTS = (1, 2, 4, 8, 10)
 SHORT = 50
 #: requests at a time of which `decode_steps_per_token` is told
 SHARED = 4
-
-#: told what goes on: share of the whole bench that is done, and words
-OnProgress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 from pipeline.bench import rig
 from pipeline.bench.analysis import Measured, by_kind, own_summary, percentiles, ratios, summary
 from pipeline.bench.contest import Contestant, Outcome, Rules, contest
+from pipeline.bench.progress import OnProgress
 from pipeline.bench.speech import Clip
 from pipeline.bench.texts import REPLIES
 from pipeline.bench.wire import RealtimeWire
@@ -36,9 +37,6 @@ FLOORS, CEILINGS = (100, 200, 300, 400), (600, 1200, 2000)
 _FINALISE_MS = 96
 #: conversations at a time in a sweep: waits are what it compares
 _SWEEP_CLIENTS = 4
-
-#: told what goes on: share of the whole bench that is done, and words
-OnProgress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from pipeline.commands.failures import failures_as_json
+from pipeline.commands.bench_asr import asr
+from pipeline.commands.bench_options import (
+    BenchEngines,
+    FrameMs,
+    Json,
+    LogFile,
+    Peer,
+    Quick,
+    ReportFolder,
+    ScriptedEngines,
+    bench_progress,
+    numbers,
+    ready,
+    run_facts,
+    show,
+)
 from pipeline.commands.options import (
     AsrName,
     ConfigFile,
@@ -24,55 +36,16 @@ from pipeline.commands.options import (
 )
 from pipeline.commands.plain_help import PlainCommand, PlainGroup
 
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-
-    from pipeline.bench.v2v import OnProgress
-
 app = typer.Typer(
     cls=PlainGroup,
     no_args_is_help=True,
     add_completion=False,
-    help="Measure latency, barge-in, sessions and speech, beside others' where they can be run.",
+    help="Measure latency, barge-in, sessions, speech and recognition, beside others' where they "
+    "can be run.",
 )
 
 #: `--engines` of this name are those of the configuration
 _REAL = "none"
-
-BenchEngines = Annotated[
-    str,
-    typer.Option(
-        "--engines",
-        metavar="scripted:SPEC|none",
-        help="Fake engines with set delays; none: those of the configuration, real ones.",
-        rich_help_panel="Configuration",
-    ),
-]
-ScriptedEngines = Annotated[
-    str,
-    typer.Option(
-        "--engines",
-        metavar="scripted:SPEC",
-        help="Fake engines with set delays; this bench has to know what they say.",
-        rich_help_panel="Configuration",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-ReportFolder = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="DIR", help="Write a page with plots into this folder."),
-]
-Peer = Annotated[
-    Literal["pipecat"] | None,
-    typer.Option("--peer", metavar="pipecat", help="Measure the stock pipecat pipeline beside it."),
-]
-LogFile = Annotated[
-    Path | None, typer.Option("--log", metavar="FILE", help="Log of the daemon that is measured.")
-]
-Quick = Annotated[bool, typer.Option("--quick", help="A tenth of it, to see that it works.")]
-FrameMs = Annotated[
-    int, typer.Option("--frame-ms", min=10, max=100, help="Length of audio frames, milliseconds.")
-]
 
 
 @app.command(
@@ -137,7 +110,7 @@ def v2v(
     Says the same speech, Mandarin and English, with and without pauses inside, to the daemon and to
     its peer. docs/benchmarks.md has the definitions.
     """
-    with _ready(as_json):
+    with ready(as_json):
         from pipeline.bench.clips import clips_of, room
         from pipeline.bench.contest import Rules
         from pipeline.bench.v2v import V2vPlan, run_v2v
@@ -149,7 +122,7 @@ def v2v(
         settings = configured(config, given, asr=asr, llm=llm, tts=tts, engines=chosen)
         keys = overrides(given, asr=asr, llm=llm, tts=tts, engines=chosen)
         options = tuple(serve_options(config, keys))
-        with _progress(as_json) as tell:
+        with bench_progress(as_json) as tell:
             tell(0.0, "making the speech")
             plan = V2vPlan(
                 options=options,
@@ -166,8 +139,8 @@ def v2v(
         from pipeline.bench.v2v_report import write_report
         from pipeline.bench.v2v_text import v2v_table
 
-        page = write_report(result, report, _facts()) if report is not None else None
-        _show(result.to_json(), v2v_table(result), page, as_json=as_json)
+        page = write_report(result, report, run_facts()) if report is not None else None
+        show(result.to_json(), v2v_table(result), page, as_json=as_json)
 
 
 @app.command(cls=PlainCommand, epilog="Example: run.py bench bargein --quick")
@@ -194,13 +167,13 @@ def bargein(
     Clients that honour a pause and clients that do not speak, agree, cough and knock while answers
     play. docs/benchmarks.md has the definitions.
     """
-    with _ready(as_json):
+    with ready(as_json):
         from pipeline.bench.bargein import run_bargein
         from pipeline.bench.bargein_report import bargein_table, write_report
         from services.scripted.spec import parse_spec
 
         settings = configured(config, sets, engines=engines)
-        with _progress(as_json) as tell:
+        with bench_progress(as_json) as tell:
             result = run_bargein(
                 settings,
                 options=serve_options(config, overrides(sets, engines=engines)),
@@ -211,8 +184,8 @@ def bargein(
                 log=log,
                 on_progress=tell,
             )
-        page = write_report(result, report, _facts()) if report is not None else None
-        _show(result.to_json(), bargein_table(result), page, as_json=as_json)
+        page = write_report(result, report, run_facts()) if report is not None else None
+        show(result.to_json(), bargein_table(result), page, as_json=as_json)
 
 
 @app.command(cls=PlainCommand, epilog="Example: run.py bench sessions --counts 20,40,60")
@@ -245,17 +218,17 @@ def sessions(
     Each speaks for 3 s and hears an answer of 4 s in every 9 s; the clients run on the other cores.
     docs/benchmarks.md has the definitions.
     """
-    with _ready(as_json):
+    with ready(as_json):
         from pipeline.bench.sessions import run_sessions
         from pipeline.bench.sessions_report import sessions_table, write_report
 
         settings = configured(config, sets, engines=engines)
-        with _progress(as_json) as tell:
+        with bench_progress(as_json) as tell:
             result = run_sessions(
                 settings,
                 options=serve_options(config, overrides(sets, engines=engines)),
                 frame_ms=frame_ms,
-                counts=_numbers(counts),
+                counts=numbers(counts),
                 core=core,
                 peer=peer is not None,
                 memory=memory,
@@ -263,8 +236,8 @@ def sessions(
                 log=log,
                 on_progress=tell,
             )
-        page = write_report(result, report, _facts()) if report is not None else None
-        _show(result.to_json(), sessions_table(result), page, as_json=as_json)
+        page = write_report(result, report, run_facts()) if report is not None else None
+        show(result.to_json(), sessions_table(result), page, as_json=as_json)
 
 
 @app.command(
@@ -343,7 +316,7 @@ def tts(
     Measures the configured voice, a service that runs, or CosyVoice with random weights beside its
     upstream. docs/benchmarks.md has the definitions.
     """
-    with _ready(as_json):
+    with ready(as_json):
         from pipeline.bench.tts import TtsPlan, run_tts
         from pipeline.bench.tts_report import tts_table, write_report
 
@@ -355,8 +328,8 @@ def tts(
             key=key,
             cacert=cacert,
             voice=voice,
-            lengths=_numbers(lengths),
-            counts=_numbers(counts),
+            lengths=numbers(lengths),
+            counts=numbers(counts),
             repeat=repeat,
         )
         if plan.engine:
@@ -364,10 +337,16 @@ def tts(
             from pipeline.needs import needed_voice
 
             fetch_missing(settings, needed_voice(settings))
-        with _progress(as_json) as tell:
+        with bench_progress(as_json) as tell:
             result = run_tts(settings, plan, on_progress=tell)
-        page = write_report(result, report, _facts()) if report is not None else None
-        _show(result.to_json(), tts_table(result), page, as_json=as_json)
+        page = write_report(result, report, run_facts()) if report is not None else None
+        show(result.to_json(), tts_table(result), page, as_json=as_json)
+
+
+app.command(
+    cls=PlainCommand,
+    epilog="Example: run.py bench asr recordings --provider funasr --html asr.html",
+)(asr)
 
 
 @app.command(hidden=True, cls=PlainCommand)
@@ -383,83 +362,3 @@ def peer(
     from pipeline.bench.peer import run
 
     run(configured(config, sets, asr=asr, llm=llm, tts=tts, engines=engines))
-
-
-# --- what they share --------------------------------------------------------------------------
-@contextmanager
-def _ready(as_json: bool) -> Iterator[None]:
-    """Logs warnings only, and lets a failure be read by who reads the result."""
-    from pipeline.commands.logs import log_warnings_only
-
-    log_warnings_only()
-    with failures_as_json(as_json):
-        yield
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[OnProgress]:
-    """A bar on a terminal; elsewhere a line for every tenth part; nothing if it is not wanted."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
-    if not console.is_terminal:
-        yield _Lines(console)
-        return
-    columns = (
-        BarColumn(bar_width=24),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda share, words: bar.update(task, completed=share, description=words)
-
-
-class _Lines:
-    """Progress where there is no terminal."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._next = 0.0
-
-    def __call__(self, share: float, words: str) -> None:
-        if share >= self._next or share == 0:
-            self._next = (int(share * 10) + 1) / 10
-            self._console.print(f"{share:4.0%}  {words}", markup=False)
-
-
-def _numbers(text: str | None) -> list[int] | None:
-    """Reads 20,40,60."""
-    if text is None:
-        return None
-    try:
-        numbers = [int(each) for each in text.split(",")]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 1:
-        raise typer.BadParameter(f"{text!r} is no list of numbers such as 20,40,60")
-    return numbers
-
-
-def _facts() -> dict[str, str]:
-    from pipeline.bench.facts import facts
-
-    return facts()
-
-
-def _show(
-    found: dict[str, Any], parts: Iterable[RenderableType], page: Path | None, *, as_json: bool
-) -> None:
-    """Prints a result, as one object or for people."""
-    if as_json:
-        typer.echo(json.dumps({**_facts(), **found}, ensure_ascii=False))
-        return
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    for part in parts:
-        console.print(part)
-    if page is not None:
-        console.print(f"the page: {page}", style="dim", markup=False)

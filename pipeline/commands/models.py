@@ -146,10 +146,23 @@ def make_random_(
         Path, typer.Argument(metavar="DIR", help="The directory to make; must not be there yet.")
     ],
     kind: Annotated[
-        Literal["cosyvoice2", "cosyvoice3"], typer.Option(help="Which model's architecture.")
+        Literal[
+            "cosyvoice2",
+            "cosyvoice3",
+            "paraformer-streaming",
+            "paraformer",
+            "sensevoice",
+            "fsmn-vad",
+            "ct-punc",
+        ],
+        typer.Option(help="Which model's architecture."),
     ] = "cosyvoice2",
     size: Annotated[
-        Literal["tiny", "full"], typer.Option(help="60 MB for tests, or 3.7 GB as published.")
+        Literal["tiny", "full"],
+        typer.Option(
+            help="tiny for tests: 60 MB of CosyVoice, 1 MB of FunASR; or full as published:"
+            " 3.7 GB, 940 MB."
+        ),
     ] = "tiny",
     seed: Annotated[int, typer.Option(metavar="N", help="Of the random weights.")] = 0,
     home: Annotated[
@@ -157,18 +170,24 @@ def make_random_(
         typer.Option(
             metavar="CHECKOUT",
             envvar="COSYVOICE_HOME",
-            help="A git checkout of CosyVoice; without it the installed modules are used.",
+            help="A git checkout of CosyVoice, for its models; without it the installed modules"
+            " are used.",
         ),
     ] = None,
 ) -> None:
-    """Make a CosyVoice model with random weights, for tests and benchmarks."""
+    """Make a model of CosyVoice or FunASR with random weights, for tests and benchmarks."""
     started = time.monotonic()
     try:
-        from tts_engine.cosyvoice.make_random import make_random
+        if kind == "cosyvoice2" or kind == "cosyvoice3":
+            from tts_engine.cosyvoice.make_random import make_random as make_voice
+
+            make_voice(kind, size, directory, seed=seed, home=home)
+        else:
+            from services.asr.funasr.make_random import make_random
+
+            make_random(kind, size, directory, seed=seed)
     except ModuleNotFoundError as error:
         raise not_installed("making a model", error) from error
-    try:
-        make_random(kind, size, directory, seed=seed, home=home)
     except OSError as error:
         raise ModelError(f"{directory} cannot be made: {error.strerror or error}") from error
     typer.echo(f"{kind}, {size}, random: {directory} ({time.monotonic() - started:.1f} s)")

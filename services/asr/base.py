@@ -23,6 +23,15 @@ Samples = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """A word, or one Hanzi, and where it lies; seconds from the start of the turn."""
+
+    text: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
     """What was recognised.
 
@@ -33,6 +42,9 @@ class Transcript:
         log_prob: mean log probability per token, where the engine knows it.
         audio_s: seconds of audio that the text covers, from the start of the turn.
         compute_s: seconds the decoding took, without waiting.
+        words: of the text, where the engine knows their times.
+        emotion: how it was said, such as "happy" or "angry"; empty where the engine cannot tell.
+        events: what was heard beside words, such as "laughter" or "cough".
     """
 
     text: str
@@ -41,6 +53,9 @@ class Transcript:
     log_prob: float | None = None
     audio_s: float = 0.0
     compute_s: float = 0.0
+    words: tuple[Word, ...] = ()
+    emotion: str = ""
+    events: tuple[str, ...] = ()
 
 
 OnPartial = Callable[[Transcript], None]
@@ -76,6 +91,14 @@ class Recogniser(ABC):
         that the engine does not know are passed over; if it knows none of them, all are meant.
         """
 
+    def hint(self, words: tuple[str, ...]) -> None:
+        """From now on these words are likely: names, terms. Engines that cannot use them do not.
+
+        Args:
+            words: beside those of the engine's configuration; none takes the last ones back.
+        """
+        del words
+
     @abstractmethod
     def cancel(self) -> None:
         """Withdraws decoding in flight; the turn's audio stays."""
@@ -93,6 +116,11 @@ class AsrEngine(ABC):
     """A speech recognition engine shared by all conversations of the process."""
 
     stats: EngineStats
+
+    @property
+    def ready(self) -> bool:
+        """Once started: it recognises now. False while a part of it is started again."""
+        return True
 
     @abstractmethod
     async def start(self) -> None:

@@ -11,7 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from services.answer import EMOTION
 from services.language import language_of
+from services.llm.moods import mood
 
 #: stands for the output of a function call that has none; the same each time, so that what the
 #: server has kept of the conversation holds
@@ -146,16 +148,32 @@ def _with_object(call: dict[str, Any]) -> dict[str, Any]:
     return {**call, "function": {**function, "arguments": arguments}}
 
 
-def with_switches(
-    messages: list[Any], prompt_language: str, switches: Mapping[str, str]
+def with_notes(
+    messages: list[Any],
+    prompt_language: str,
+    *,
+    switches: Mapping[str, str],
+    moods: Mapping[str, str],
 ) -> list[dict[str, Any]]:
-    """Adds to each user message in another language than the prompt's that it is."""
+    """Adds to each user message how it was said, and that it is in another language than the
+    prompt's; what the context notes of it for this is taken out.
+
+    Args:
+        messages: of the conversation.
+        prompt_language: empty: no language is another.
+        switches: what is added to a message in a language.
+        moods: see `services.llm.moods.mood`.
+    """
     result: list[dict[str, Any]] = []
     for message in messages:
+        emotion = message.get(EMOTION, "")
+        if EMOTION in message:
+            message = {key: value for key, value in message.items() if key != EMOTION}
         text = message.get("content")
-        if message.get("role") == "user" and isinstance(text, str) and prompt_language:
-            language = language_of(text)
-            if language != prompt_language and switches.get(language):
-                message = {**message, "content": f"{text}\n{switches[language]}"}
+        if message.get("role") == "user" and isinstance(text, str):
+            notes = [mood(emotion, prompt_language, moods)]
+            if prompt_language and (language := language_of(text)) != prompt_language:
+                notes.append(switches.get(language, ""))
+            message = {**message, "content": "\n".join([text, *filter(None, notes)])}
         result.append(message)
     return result

@@ -11,7 +11,7 @@ import json
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
@@ -46,10 +46,10 @@ from services.llm.failures import describe_failure
 from services.llm.load import ServerLoad
 from services.llm.messages import (
     all_well_formed,
+    with_notes,
     with_objects,
     with_outputs,
     with_prompt,
-    with_switches,
 )
 from services.llm.stream import AnswerStream, StreamLimits
 from services.revision import RevisionBoard
@@ -73,6 +73,8 @@ class AnswerSettings:
         model: name of the model at the server.
         prompts: system prompt by language; the first is for turns of unknown language.
         switches: what is added to a user message in another language than the prompt's.
+        moods: what is added to a user message of which the emotion is known, by language, with
+            `services.llm.moods.PLACEHOLDER` for it; empty: nothing.
         apologies: what is said when the server fails, by language, in the same order.
         temperature: of sampling.
         max_tokens: bound of an answer.
@@ -85,6 +87,7 @@ class AnswerSettings:
     model: str
     prompts: Mapping[str, str]
     switches: Mapping[str, str]
+    moods: Mapping[str, str] = field(default_factory=dict[str, str])
     apologies: Mapping[str, str]
     temperature: float = 0.6
     max_tokens: int = 300
@@ -222,12 +225,16 @@ class AnswerService(OpenAILLMService):
 
         The prompt is that of the conversation's first turn, and stays: a prompt that changes with
         the language makes the server read the whole conversation anew. A turn in another language
-        says so itself, in the same words each time, so that the prefix stays what it was.
+        says so itself, and so does one of a certain mood, in the same words each time, so that the
+        prefix stays what it was.
         """
         plan = self._plan
-        messages: list[Any] = with_objects(with_outputs(conversation))
-        if not plan.instructions:
-            messages = with_switches(messages, self._prompt_language(), self._answers.switches)
+        messages = with_notes(
+            with_objects(with_outputs(conversation)),
+            self._prompt_language(),
+            switches={} if plan.instructions else self._answers.switches,
+            moods=self._answers.moods,
+        )
         return {
             "model": self._answers.model,
             "stream_options": {"include_usage": True},

@@ -85,7 +85,8 @@ class Transcription(WireModel):
 
     Parameters:
         language, languages: the only ones that are spoken.
-        model, prompt, delay, keywords: no effect, the daemon has its own recogniser.
+        prompt, keywords: names and terms that are likely, for recognisers that can use them.
+        model, delay: no effect, the daemon has its own recogniser.
     """
 
     model: Name | None = None

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from services.asr.recording import hotwords_of
 from services.face import SessionOptions
 from services.realtime.formats import PCM, AudioFormat
 from services.realtime.schema import Modality, token_limit
@@ -36,6 +37,7 @@ class Session:
         hears, says: audio on the wire.
         transcribes: the client is told the text of turns.
         languages: the only ones that are spoken.
+        prompt, keywords: what is likely to be said, as the client put it.
         turns: None: the client commits turns itself.
         echo_cancelled, pauses: see ClientTraits; None: the client did not say, which counts as no.
     """
@@ -52,6 +54,8 @@ class Session:
     says: AudioFormat = PCM
     transcribes: bool = True
     languages: tuple[str, ...] | None = None
+    prompt: str = ""
+    keywords: tuple[str, ...] = ()
     turns: Turns | None = field(default_factory=Turns)
     max_tokens: int | None = None
     temperature: float | None = None
@@ -113,6 +117,7 @@ class Session:
             speak=self.modality == "audio",
             idle_ms=turns.idle_ms if turns is not None and realtime else None,
             languages=self.languages,
+            hotwords=hotwords_of(self.prompt, *self.keywords),
             echo_cancelled=bool(self.echo_cancelled),
             pauses=bool(self.pauses),
             tools=self.tools,
@@ -166,6 +171,10 @@ class Session:
                 transcription["language"] = self.languages[0]
             elif self.languages is not None:
                 transcription["languages"] = list(self.languages)
+            if self.prompt:
+                transcription["prompt"] = self.prompt
+            if self.keywords:
+                transcription["keywords"] = list(self.keywords)
         realtime = self.kind == "realtime"
         return {
             "format": self.hears.wire(),
@@ -204,6 +213,8 @@ def _input_changes(given: AudioInput) -> dict[str, Any]:
     if "transcription" in given.model_fields_set:
         changes["transcribes"] = given.transcription is not None
         changes["languages"] = _languages(given.transcription)
+        changes["prompt"] = (given.transcription and given.transcription.prompt) or ""
+        changes["keywords"] = tuple((given.transcription and given.transcription.keywords) or ())
     return changes
 
 

@@ -51,6 +51,8 @@ class ScriptedAsr(AsrEngine):
         fail_turns: failures of `finalise` by turn, counted from 1: "engine_failed", "timed_out" or
             "at_capacity".
         hang_turns: turns in which `finalise` never returns.
+        emotions: how the turns are said, by turn.
+        events: what is heard in them beside words, by turn.
 
     Raises:
         BadRequest: `fail_turns` names an unknown failure.
@@ -66,6 +68,8 @@ class ScriptedAsr(AsrEngine):
         partial_every_s: float | None = None,
         fail_turns: Mapping[int, str] | None = None,
         hang_turns: Collection[int] = (),
+        emotions: Mapping[int, str] | None = None,
+        events: Mapping[int, tuple[str, ...]] | None = None,
     ) -> None:
         self.stats = EngineStats()
         self.delay_s = delay_s
@@ -74,6 +78,8 @@ class ScriptedAsr(AsrEngine):
         self.marked = marked
         self.partial_every_s = partial_every_s
         self.hang_turns = frozenset(hang_turns)
+        self.emotions = dict(emotions or {})
+        self.events = dict(events or {})
         self.fail_turns: dict[int, type[DuplexdError]] = {}
         for turn, code in (fail_turns or {}).items():
             if code not in _FAILURES:
@@ -115,6 +121,7 @@ class ScriptedRecogniser(Recogniser):
     def __init__(self, engine: ScriptedAsr, session: str, on_partial: OnPartial | None) -> None:
         self.turn = 1
         self.languages: tuple[str, ...] | None = None
+        self.hotwords: tuple[str, ...] = ()
         self._engine = engine
         self._session = session
         self._on_partial = on_partial
@@ -159,6 +166,8 @@ class ScriptedRecogniser(Recogniser):
             final=final,
             audio_s=self._fed_s,
             compute_s=self._engine.delay_s,
+            emotion=self._engine.emotions.get(self.turn, "") if final else "",
+            events=self._engine.events.get(self.turn, ()) if final else (),
         )
 
     def _text(self) -> str:
@@ -230,6 +239,10 @@ class ScriptedRecogniser(Recogniser):
     def restrict(self, languages: tuple[str, ...] | None) -> None:
         """Remembers the languages: the texts are known beforehand."""
         self.languages = languages
+
+    def hint(self, words: tuple[str, ...]) -> None:
+        """Remembers the words."""
+        self.hotwords = words
 
     def cancel(self) -> None:
         """Withdraws calls of `finalise` and partials in flight."""

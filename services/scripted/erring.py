@@ -50,6 +50,11 @@ class ErringAsr(AsrEngine):
         self._rate = rate
         self.stats = engine.stats
 
+    @property
+    def ready(self) -> bool:
+        """See AsrEngine."""
+        return self._engine.ready
+
     async def start(self) -> None:
         """See AsrEngine."""
         await self._engine.start()
@@ -88,6 +93,9 @@ class _Erring(Recogniser):
 
     def restrict(self, languages: tuple[str, ...] | None) -> None:
         self._recogniser.restrict(languages)
+
+    def hint(self, words: tuple[str, ...]) -> None:
+        self._recogniser.hint(words)
 
     def cancel(self) -> None:
         self._recogniser.cancel()

@@ -64,6 +64,7 @@ class VoiceService(TTSService):
         self._clause_timeout_s = clause_timeout_s
         self._clause: Clause | None = None
         self._clause_revision = 0
+        self._reading = engine.reading()
         self._plan: AnswerPlan
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
@@ -75,6 +76,8 @@ class VoiceService(TTSService):
                 return
             if not plan.speak:
                 frame.skip_tts = True  # pipecat passes it on; the mouth takes it as heard
+            if revision != self._clause_revision:
+                self._reading = self._engine.reading()
             # `run_tts` is told the text only; frames are handled one at a time, so this holds.
             self._clause, self._clause_revision = frame.metadata[CLAUSE], revision
             self._plan = plan
@@ -86,7 +89,7 @@ class VoiceService(TTSService):
         assert clause is not None
         try:
             async with aclosing(
-                self._engine.synthesize(
+                self._reading.synthesize(
                     clause.text, voice=plan.voice, speed=plan.speed, style=clause.style
                 )
             ) as chunks:

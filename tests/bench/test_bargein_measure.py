@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pipeline.bench import bargein, bargein_trials
 from pipeline.bench.bargein import BargeInResult
 from pipeline.bench.bargein_measure import (
     Outcome,
@@ -21,6 +24,7 @@ from pipeline.bench.bargein_report import bargein_table, build, write_report
 from pipeline.bench.bargein_sounds import BargeSound, Kind
 from pipeline.bench.bargein_trials import Heard, Trial
 from pipeline.bench.speech import Clip
+from services.scripted.llm_script import LlmRequest
 from services.scripted.tts import SAMPLE_RATE, char_ends
 from tts_engine.errors import BadRequest
 from tts_engine.text.stream import segment
@@ -134,6 +138,53 @@ def test_what_a_request_holds_of_the_answer() -> None:
     assert heard_in_context([{"role": "system"}, user, said, user]) == "大海"
     assert heard_in_context([{"role": "system"}, user]) == ""
     assert heard_in_context([user, {"role": "assistant", "content": None}, user]) == ""
+
+
+def request(started: float, tag: str, held: str, heard: str) -> LlmRequest:
+    messages = [
+        {"role": "system", "content": f"{tag} 请回答。"},
+        {"role": "assistant", "content": held},
+        {"role": "user", "content": heard},
+    ]
+    return LlmRequest(body={"messages": messages}, turn=1, started=started)
+
+
+async def test_the_first_request_after_a_sound_counts_whatever_was_understood(
+    reference: Reference,
+) -> None:
+    sound = trial(heard(reference, pieces=[]))
+    requests = [
+        request(9.9, "[a]", "以前", "停"),
+        request(10.1, "[b]", "别人", "停"),
+        request(10.2, "[a]", "大海", "听"),
+        request(15.0, "[a]", "森林", "停"),
+    ]
+    assert bargein._context(requests, sound) == "大海"
+    assert bargein._context(requests[:2], sound) is None
+    noise = BargeSound(kind="noise", clip=replace(sound.sound.clip, text=""))
+    assert bargein._context(requests, replace(sound, sound=noise)) is None
+
+
+async def test_no_sound_is_made_over_an_answer_that_has_ended(
+    reference: Reference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Talk:
+        """Its answer ends while the client waits."""
+
+        async def playing(self) -> Heard:
+            return heard(reference, pieces=[])
+
+        def over(self, _answer: Heard) -> bool:
+            return True
+
+    monkeypatch.setattr(bargein_trials, "_BEFORE_S", (0.0, 0.0))
+    nobody: Any = None
+    caller = bargein_trials.Caller(
+        script=nobody, sounds=deque(), honours=True, name="a", advance=lambda: None
+    )
+    talk: Any = Talk()
+    sound = trial(heard(reference, pieces=[])).sound
+    assert await caller._try(talk, sound, "[a]") is None
 
 
 def test_quantiles() -> None:

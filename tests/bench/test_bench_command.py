@@ -8,14 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 import soundfile
-from loguru import logger
 from rich.text import Text
 
 from pipeline.bench import bargein, bargein_report, sessions, sessions_report, v2v
@@ -23,21 +21,14 @@ from pipeline.bench.analysis import Measured
 from pipeline.bench.contest import Outcome
 from pipeline.bench.v2v import V2vPlan, V2vResult
 from pipeline.commands import bench as command
+from pipeline.commands.bench_options import bench_progress
 from services.scripted.spec import parse_spec
 from services.scripted.speech import synthetic_speech
-from tests.pipeline.conftest import Run, plain_environment, run
+from tests.pipeline.conftest import Run, own_log, plain_environment, run
 from tts_engine.errors import EngineFailed
 
-__all__ = ["plain_environment", "run"]  # fixtures
-pytestmark = pytest.mark.usefixtures("plain_environment")
-
-
-@pytest.fixture(autouse=True)
-def log() -> Iterator[None]:
-    """The command sets up the log of its process; this one gets its own back."""
-    yield
-    logger.remove()
-    logger.add(lambda line: sys.stderr.write(line))
+__all__ = ["own_log", "plain_environment", "run"]  # fixtures
+pytestmark = pytest.mark.usefixtures("plain_environment", "own_log")
 
 
 @pytest.fixture
@@ -115,7 +106,7 @@ def test_every_option_reaches_the_plan(
 
 def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    with command._progress(quiet=False) as tell:
+    with bench_progress(quiet=False) as tell:
         tell(0.25, "a quarter")
     assert "25 %" in capsys.readouterr().err
 

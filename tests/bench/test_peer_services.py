@@ -5,27 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pipecat.frames.frames import ErrorFrame, TranscriptionFrame, TTSAudioRawFrame
+from pipecat.frames.frames import ErrorFrame, TTSAudioRawFrame
 
 from pipeline.bench import clips, facts, speech
 from pipeline.bench.clips import clips_of
-from pipeline.bench.peer_services import PeerAsr, PeerVoice
+from pipeline.bench.peer_services import PeerVoice
 from pipeline.config import load_config
-from services.scripted.asr import ScriptedAsr
-from services.scripted.speech import synthetic_speech
 from services.scripted.tts import ScriptedVoice, VoiceFault
-
-SAID = synthetic_speech(seconds=0.5).tobytes()
-
-
-async def test_recognition() -> None:
-    stt = PeerAsr(ScriptedAsr(fail_turns={2: "engine_failed"}), session="s")
-    [frame] = [frame async for frame in stt.run_stt(SAID)]
-    assert isinstance(frame, TranscriptionFrame)
-    assert frame.includes_inter_frame_spaces
-    [frame] = [frame async for frame in stt.run_stt(SAID)]
-    assert isinstance(frame, ErrorFrame)
-    assert [frame async for frame in stt.run_stt(bytes(640))] == []
 
 
 async def test_the_voice() -> None:

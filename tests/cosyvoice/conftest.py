@@ -1,23 +1,24 @@
-"""A tiny CosyVoice 2 with random weights, and a reference recording: made once, then shared."""
+"""Tiny models with random weights, and a reference recording: made once, then shared."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
-import tts_engine.cosyvoice as package
+from tests.cosyvoice.dit_case import dit_flow
+from tts_engine.cosyvoice.kind import Kind
 from tts_engine.cosyvoice.loader import CosyVoice, load
-from tts_engine.cosyvoice.make_random import make_random
+from tts_engine.cosyvoice.make_random import make_random, recipe
 from tts_engine.cosyvoice.modules import import_modules
+from tts_engine.errors import BadRequest
 
 SAMPLE_RATE = 24_000
 #: the first test of a process imports torch and the model's modules: minutes on a busy core
@@ -55,24 +56,33 @@ def home() -> Path | None:
 @pytest.fixture(scope="session")
 def model_dir(home: Path | None) -> Path:
     """The directory of a tiny model; kept between runs, and shared by those beside each other."""
-    import_modules(home)
-    directory = Path(tempfile.gettempdir()) / f"duplexd-tiny-cosyvoice2-{_recipe()}"
-    if not directory.is_dir():
-        made = directory.with_name(f"{directory.name}.{os.getpid()}")
-        make_random("cosyvoice2", "tiny", made, home=home)
-        try:
-            made.rename(directory)
-        except OSError:
-            if not directory.is_dir():
-                raise
-            shutil.rmtree(made)  # somebody else was quicker
-    return directory
+    return _tiny("cosyvoice2", home)
 
 
 @pytest.fixture(scope="session")
 def model(model_dir: Path, home: Path | None) -> CosyVoice:
     """The tiny model, loaded. Nothing may change it."""
     return load(model_dir, home=home)
+
+
+@pytest.fixture(scope="session")
+def model3_dir(home: Path | None) -> Path:
+    """The directory of a tiny CosyVoice 3, whose modules only a checkout has."""
+    if home is None:
+        pytest.skip("COSYVOICE_HOME names no checkout")
+    return _tiny("cosyvoice3", home)
+
+
+@pytest.fixture(scope="session")
+def model3(model3_dir: Path, home: Path) -> CosyVoice:
+    """The tiny CosyVoice 3, loaded. Nothing may change it."""
+    return load(model3_dir, home=home)
+
+
+@pytest.fixture(scope="module", params=["cosyvoice2", "cosyvoice3"])
+def module(request: pytest.FixtureRequest, model: CosyVoice, home: Path | None) -> Any:
+    """The flow of each generation, as upstream's module or like it. Nothing may change it."""
+    return model.flow if request.param == "cosyvoice2" else dit_flow(home)
 
 
 @pytest.fixture(scope="session")
@@ -88,10 +98,13 @@ def reference() -> Reference:
     return Reference(samples.astype(np.float32), "今天天气很好，我们一起去公园走走吧。")
 
 
-def _recipe() -> str:
-    """Changes with whatever the model is made from."""
-    sha = hashlib.sha256(torch.__version__.encode())
-    places = Path(package.__path__[0])
-    for path in sorted((*places.glob("*random*.py"), *(places / "random").iterdir())):
-        sha.update(path.read_bytes())
-    return sha.hexdigest()[:12]
+def _tiny(kind: Kind, home: Path | None) -> Path:
+    import_modules(home)
+    directory = Path(tempfile.gettempdir()) / f"duplexd-tiny-{kind}-{recipe()}"
+    if not directory.is_dir():
+        try:
+            make_random(kind, "tiny", directory, home=home)
+        except (OSError, BadRequest):
+            if not directory.is_dir():  # else somebody was quicker
+                raise
+    return directory

@@ -41,9 +41,11 @@ def speech(tokens: int, *, seed: int = 0) -> list[int]:
     return torch.randint(0, VOCABULARY, (tokens,), generator=made).tolist()
 
 
-def upstream(flow: Any, voice: Prompt, tokens: Sequence[int]) -> Tensor:
-    """The mel [80, frames] of the whole utterance at once, by upstream's code."""
-    weight: Tensor = flow.encoder_proj.weight
+def upstream(flow: Any, voice: Prompt, tokens: Sequence[int], *, finalize: bool = True) -> Tensor:
+    """The mel [80, frames] of the whole utterance at once, by upstream's code; or of its beginning,
+    when more tokens are to come.
+    """
+    weight: Tensor = flow.spk_embed_affine_layer.weight
     ids = [torch.tensor([list(each)], dtype=torch.int32) for each in (tokens, voice.tokens)]
     sizes = [torch.tensor([each.shape[1]], dtype=torch.int32) for each in ids]
     mel, _ = flow.inference(
@@ -55,7 +57,7 @@ def upstream(flow: Any, voice: Prompt, tokens: Sequence[int]) -> Tensor:
         prompt_feat_len=2 * sizes[1],
         embedding=voice.embedding[None].to(weight),
         streaming=True,
-        finalize=True,
+        finalize=finalize,
     )
     return mel[0]
 

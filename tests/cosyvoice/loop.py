@@ -16,8 +16,9 @@ from tts_engine.cosyvoice.flow import IncrementalFlow
 from tts_engine.cosyvoice.frontend import Frontend
 from tts_engine.cosyvoice.loader import CosyVoice
 from tts_engine.cosyvoice.parts import Parts
+from tts_engine.cosyvoice.pauses import SILENT
 from tts_engine.cosyvoice.schedule import Limits
-from tts_engine.cosyvoice.stream import Measured, Synthesiser
+from tts_engine.cosyvoice.stream import Synthesiser, measured
 from tts_engine.cosyvoice.vocoder import StreamingVocoder
 from tts_engine.cosyvoice.voice_room import VoiceRoom
 from tts_engine.cosyvoice.voices import VoiceStore
@@ -33,15 +34,18 @@ def as_wav(reference: Reference, path: Path) -> bytes:
     return path.read_bytes()
 
 
-def make_parts(model: CosyVoice, voices: Path, *, requests: int = 8, kept: int = 4) -> Parts:
+def make_parts(
+    model: CosyVoice, voices: Path, *, requests: int = 8, kept: int = 4, steps: int = 2
+) -> Parts:
     """The real parts; what they compute with can be shared, what they hold cannot."""
-    flow = IncrementalFlow(model.flow, steps=2)
+    flow = IncrementalFlow(model.flow, steps=steps)
     frontend = Frontend(model.model_dir, tokenizer=model.tokenizer)
     return Parts(
         decoder=TokenDecoder(model.llm, max_batch=requests),
         flow=flow,
         vocoder=StreamingVocoder(model.hift),
         voices=VoiceRoom(store=VoiceStore(voices), frontend=frontend, flow=flow, kept=kept),
+        silent=SILENT[model.kind],
         fatal=(MemoryError,),
     )
 
@@ -63,12 +67,7 @@ class Loop:
         )
 
     def _measure(self, order: Register) -> None:
-        try:
-            self.parts.voices.take(order)
-        except Exception as error:
-            self.loop.inbox.put(Measured(order, error))
-        else:
-            self.loop.inbox.put(Measured(order))
+        self.loop.inbox.put(measured(self.parts.voices, order))
 
     def replace(self, **parts: object) -> None:
         """Puts other parts in place."""

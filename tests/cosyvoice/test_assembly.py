@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 
 from tts_engine.cosyvoice import assembly
 from tts_engine.cosyvoice.assembly import Model, assemble, warm_up
+from tts_engine.cosyvoice.kind import Kind
+from tts_engine.cosyvoice.make_random import configuration
 from tts_engine.cosyvoice.wire import Settings
 from tts_engine.errors import ConfigError, EngineFailed
 
@@ -31,15 +34,18 @@ def test_what_is_left_open_is_chosen(model: Model) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "gpu", "chosen"),
+    ("kind", "given", "gpu", "chosen"),
     [
-        (("auto", "auto"), True, ("cuda", "fp16")),
-        (("auto", "auto"), False, ("cpu", "fp32")),
-        (("cuda:1", "bf16"), True, ("cuda:1", "bf16")),
+        ("cosyvoice2", ("auto", "auto"), True, ("cuda", "fp16")),
+        ("cosyvoice3", ("auto", "auto"), True, ("cuda", "bf16")),
+        ("cosyvoice3", ("auto", "auto"), False, ("cpu", "fp32")),
+        ("cosyvoice2", ("cuda:1", "bf16"), True, ("cuda:1", "bf16")),
+        ("cosyvoice3", ("cuda", "fp16"), True, ("cuda", "fp16")),
     ],
 )
 def test_device_and_precision(
     monkeypatch: pytest.MonkeyPatch,
+    kind: Kind,
     given: tuple[str, str],
     gpu: bool,
     chosen: tuple[str, str],
@@ -47,7 +53,7 @@ def test_device_and_precision(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     device, dtype = given
     settings = Settings(model_dir="", voices_dir="", device=device, dtype=dtype)
-    assert assembly._where(settings) == chosen
+    assert assembly._where(settings, kind) == chosen
 
 
 def test_every_number_of_rows_is_warmed(model: Model) -> None:
@@ -80,6 +86,8 @@ def test_what_does_not_run_once_does_not_start(
     [
         ({"tensorrt": "block"}, "needs a GPU"),
         ({"live_s": 1e9}, "too little memory"),
+        ({"cuda_graphs": True}, "CUDA graphs need a GPU"),
+        ({"quantize": "int4"}, "torchao|need bf16"),
         ({"device": "cuda:7", "dtype": "fp32"}, "not on this machine"),
     ],
 )
@@ -90,3 +98,23 @@ def test_what_cannot_work_is_refused_before_anything_is_loaded(
     settings = Settings(model_dir=str(model_dir), voices_dir=str(tmp_path), **options)
     with pytest.raises((ConfigError, EngineFailed), match=why):
         assemble(settings)
+
+
+def test_cosyvoice3_in_half_precision_is_refused_with_tensorrt(
+    model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembly, "load", lambda *_, **__: pytest.fail("it was loaded"))
+    third = Path(shutil.copytree(model_dir, tmp_path / "model"))
+    (third / "cosyvoice2.yaml").unlink()
+    (third / "cosyvoice3.yaml").write_text(configuration("cosyvoice3", "tiny"), encoding="utf-8")
+    (third / "speech_tokenizer_v2.onnx").rename(third / "speech_tokenizer_v3.onnx")
+    settings = Settings(
+        model_dir=str(third),
+        voices_dir=str(tmp_path / "voices"),
+        device="cuda",
+        dtype="fp16",
+        tensorrt="estimator",
+    )
+    with pytest.raises(ConfigError, match="only NaN") as refusal:
+        assemble(settings)
+    assert "tts.cosyvoice." in refusal.value.mend

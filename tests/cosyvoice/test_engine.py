@@ -19,13 +19,11 @@ import pytest
 
 from tests.cosyvoice.conftest import Reference
 from tests.cosyvoice.loop import as_wav
-from tts_engine.cosyvoice.engine import CosyVoiceEngine, Decoding
+from tts_engine.cosyvoice.engine import CHILD, CosyVoiceEngine, Decoding
 from tts_engine.cosyvoice.kind import Kind
-from tts_engine.cosyvoice.process import CHILD
 from tts_engine.cosyvoice.voice import VoiceFeatures, VoiceInfo
 from tts_engine.cosyvoice.voices import VoiceStore
 from tts_engine.cosyvoice.wire import Settings
-from tts_engine.cosyvoice.worker import _start_failure
 from tts_engine.engine import Mark, SpeechChunk
 from tts_engine.errors import (
     AtCapacity,
@@ -38,6 +36,7 @@ from tts_engine.errors import (
     UnknownVoice,
 )
 from tts_engine.restart import RestartPolicy
+from tts_engine.worker_side import start_failure
 
 #: bound of every wait, on a machine that others use as well, seconds
 PATIENCE_S = 120.0
@@ -147,6 +146,80 @@ async def test_bad_arguments(voices: Path) -> None:
                 await collect(engine, "好", speed=speed)
         assert engine.stats.errors == {"unknown_voice": 1, "bad_request": 3}
         assert engine.stats.depth == 0
+
+
+async def test_what_others_do_to_the_folder_is_seen(voices: Path) -> None:
+    others = VoiceStore(voices)
+    async with faked(voices) as engine:
+        await engine.start()
+        anna = others.read("anna")
+        others.add(
+            anna.info.model_copy(update={"name": "aaron", "created": "2026-01-02"}), anna.features
+        )
+        # The default stays, whatever the others' names are.
+        assert engine.voices == ("anna", "bert", "aaron")
+        assert [info.name for info in engine.infos()] == ["anna", "bert", "aaron"]
+        check("好的", await collect(engine, "好的", voice="aaron"))
+        others.remove("anna")
+        assert engine.voices == ("bert", "aaron")
+        check("好的", await collect(engine, "好的", voice="anna"))  # a text that had begun
+        others.remove("bert")
+        others.remove("aaron")
+        assert engine.voices == ()
+        with pytest.raises(UnknownVoice, match="No voice is registered"):
+            await collect(engine, "好的")
+
+
+async def test_a_voice_for_one_request_is_nobody_s_default(voices: Path) -> None:
+    others = VoiceStore(voices)
+    anna = others.read("anna")
+    others.add(
+        anna.info.model_copy(update={"name": "once-1", "created": "2025-01-01"}), anna.features
+    )
+    async with faked(voices) as engine:
+        await engine.start()
+        assert engine.voices[0] == "once-1"
+        await collect(engine, "好的")
+        with pytest.raises(UnknownVoice) as unknown:
+            await collect(engine, "好的", voice="nobody")
+        assert unknown.value.mend == "Choose among anna, bert"
+        others.remove("once-1")
+        with pytest.raises(UnknownVoice):
+            await collect(engine, "好的", voice="once-1")
+
+
+async def test_a_voice_that_is_removed_while_it_is_made(voices: Path) -> None:
+    async with faked(voices) as engine:  # its worker says that it has made one
+        await engine.start()
+        with pytest.raises(UnknownVoice, match="dora"):
+            await engine.register("dora", b"", "好的")
+        assert (engine.voices, engine.stats.depth) == (("anna", "bert"), 0)
+
+
+async def test_a_registration_that_is_given_up_is_cancelled(voices: Path) -> None:
+    async with faked(voices) as engine:
+        await engine.start()
+        making = asyncio.create_task(engine.register("slow", b"", "好的"))
+        await until(lambda: engine.stats.depth == 1)
+        making.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await making
+        child = engine.worker._child
+        assert child is not None
+        await until(lambda: "cancelled 1" in child._kept)
+        # It had been made when that arrived: it is taken back.
+        await until(lambda: "removed slow" in child._kept)
+
+
+async def test_a_voice_can_be_removed_whatever_waits(voices: Path) -> None:
+    async with faked(voices, queue_limit=1) as engine:
+        await engine.start()
+        stalled = engine.synthesize("stall")
+        await anext(stalled)
+        with pytest.raises(AtCapacity):
+            await engine.register("dora", b"", "好的")
+        await engine.remove("anna")
+        await stalled.aclose()
 
 
 async def test_a_failure_comes_as_what_it_is(voices: Path) -> None:
@@ -266,7 +339,7 @@ def test_a_worker_without_a_parent_ends() -> None:
     ],
 )
 def test_why_a_worker_cannot_start(error: Exception, told: str) -> None:
-    failure = _start_failure(error)
+    failure = start_failure("CosyVoice", error)
     assert failure.message == told
     assert bool(failure.mend) == isinstance(error, ImportError)
 
@@ -386,6 +459,10 @@ async def test_a_real_worker(model_dir: Path, reference: Reference, tmp_path: Pa
         assert engine.voices == ()
         with pytest.raises(UnknownVoice):
             await engine.remove("anna")
+        last = await collect(engine, text, voice="anna")  # a clause of a text that had begun
+        assert [c.pcm for c in last] == [c.pcm for c in alone]
+        with pytest.raises(UnknownVoice):  # a text that begins
+            await collect(engine, text)
         pid = engine.worker.pid
     assert pid is not None
     assert not psutil.pid_exists(pid)

@@ -34,9 +34,9 @@ class _Watched:
         self._estimator = self.flow.estimator
 
     def __call__(
-        self, x: Tensor, times: Sequence[Tensor], contexts: Tensor, attend: Attention
+        self, x: Tensor, times: Tensor, contexts: Tensor, attend: Attention
     ) -> tuple[Tensor, Tensor]:
-        self.given.append((x.clone(), torch.stack(list(times)), contexts.clone()))
+        self.given.append((x.clone(), times.clone(), contexts.clone()))
         self.gave.append(self._estimator(x, times, contexts, attend))
         return self.gave[-1]
 

@@ -22,50 +22,50 @@ EXACT = 1e-4
 
 
 @pytest.fixture(scope="module")
-def flow(model: CosyVoice) -> IncrementalFlow:
-    return IncrementalFlow(model.flow, pad=False)
+def flow(module: Any) -> IncrementalFlow:
+    return IncrementalFlow(module, pad=False)
 
 
 def test_hidden_states_in_the_cache_give_the_same_as_keys_and_values(
-    model: CosyVoice, flow: IncrementalFlow
+    module: Any, flow: IncrementalFlow
 ) -> None:
-    hidden, one, tokens = IncrementalFlow(model.flow, cache="hidden"), prompt(62), speech(90)
-    expected = upstream(model.flow, one, tokens)
+    hidden, one, tokens = IncrementalFlow(module, cache="hidden"), prompt(62), speech(90)
+    expected = upstream(module, one, tokens)
     assert far(say(hidden, one.voice(hidden), tokens), expected) < EXACT
     assert far(say(flow, one.voice(flow), tokens), expected) < EXACT
 
 
 @pytest.mark.parametrize(("steps", "schedule"), [(1, "cosine"), (5, "cosine"), (4, "linear")])
 def test_other_steps_are_upstreams_with_the_same(
-    model: CosyVoice, steps: int, schedule: str, monkeypatch: pytest.MonkeyPatch
+    module: Any, steps: int, schedule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decoder: Any = model.flow.decoder
+    decoder: Any = module.decoder
     decode = decoder.forward
     monkeypatch.setattr(
         decoder, "forward", lambda **given: decode(**(given | {"n_timesteps": steps}))
     )
     monkeypatch.setattr(decoder, "t_scheduler", schedule)
-    flow, one, tokens = IncrementalFlow(model.flow, steps=steps), prompt(37), speech(40)
-    assert far(say(flow, one.voice(flow), tokens), upstream(model.flow, one, tokens)) < EXACT
+    flow, one, tokens = IncrementalFlow(module, steps=steps), prompt(37), speech(40)
+    assert far(say(flow, one.voice(flow), tokens), upstream(module, one, tokens)) < EXACT
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_time_and_state_are_in_single_precision_when_the_rest_is_in_half(
-    model: CosyVoice, dtype: torch.dtype
+    module: Any, dtype: torch.dtype
 ) -> None:
     one, tokens = prompt(12), speech(13)
-    exact = upstream(model.flow, one, tokens)
-    half = copy.deepcopy(model.flow).to(dtype)
+    exact = upstream(module, one, tokens)
+    half = copy.deepcopy(module).to(dtype)
     flow = IncrementalFlow(half)
     ours = say(flow, one.voice(flow), tokens)
     assert ours.dtype == torch.float32
     assert far(ours, exact) < far(upstream(half, one, tokens), exact) / 2
 
 
-def test_a_flow_may_be_in_another_precision_than_its_module(model: CosyVoice) -> None:
+def test_a_flow_may_be_in_another_precision_than_its_module(module: Any) -> None:
     one, tokens = prompt(12), speech(13)
-    half = IncrementalFlow(copy.deepcopy(model.flow).half())
-    cast = IncrementalFlow(model.flow, dtype=torch.float16)
+    half = IncrementalFlow(copy.deepcopy(module).half())
+    cast = IncrementalFlow(module, dtype=torch.float16)
     assert half.bytes_per_second() == cast.bytes_per_second()
     assert far(say(half, one.voice(half), tokens), say(cast, one.voice(cast), tokens)) < 0.02
 

@@ -182,4 +182,4 @@ def test_without_kaldi(frontend: Frontend, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "kaldi_native_fbank", None)
     with pytest.raises(EngineFailed, match="kaldi-native-fbank") as caught:
         frontend.embedding(noise(16_000))
-    assert caught.value.mend == "Run `make cosyvoice`"
+    assert caught.value.mend == "Run `make engines`"

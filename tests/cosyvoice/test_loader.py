@@ -340,12 +340,12 @@ def test_a_package_that_is_not_installed(tmp_path: Path) -> None:
     said = imported_with(tmp_path, "torch")
     assert said.startswith("CosyVoice's modules cannot be imported: ")
     assert "torch" in said
-    assert said.endswith("Run `make cosyvoice`.")
+    assert said.endswith("Run `make engines`.")
 
 
 def test_modules_that_are_not_installed(tmp_path: Path) -> None:
     said = imported_with(tmp_path, "cosyvoice")
-    assert said.startswith("CosyVoice's modules are not installed. Run `make cosyvoice`, or name")
+    assert said.startswith("CosyVoice's modules are not installed. Run `make engines`, or name")
 
 
 def test_a_checkout_is_looked_into_first(tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cosyvoice.conftest import PATIENCE_S
 from tests.cosyvoice.flow_case import prompt
 from tts_engine.cosyvoice.decoder import TokenDecoder
 from tts_engine.cosyvoice.flow import IncrementalFlow
@@ -17,6 +19,7 @@ from tts_engine.cosyvoice.loader import CosyVoice
 from tts_engine.cosyvoice.memory import Footprint, check_memory, complete_s, footprint
 from tts_engine.errors import EngineFailed, ModelCorrupt, ModelMissing
 
+ROOT = Path(__file__).parents[2]
 GIB = 1 << 30
 #: CosyVoice2-0.5B in fp16: see the table in docs/cosyvoice.md
 PUBLISHED = Footprint(weights=1_320 << 20, live_second=115_700_000, voice_second=115_400_000)
@@ -33,6 +36,11 @@ def test_it_is_what_the_loaded_model_takes(model: CosyVoice, cache: str, steps: 
     parameters = [*model.llm.parameters(), *model.flow.parameters(), *model.hift.parameters()]
     weights = sum(each.numel() * each.element_size() for each in parameters)
     assert found.weights == pytest.approx(weights, rel=0.02)
+
+
+@pytest.mark.parametrize("cache", ["kv", "hidden"])
+def test_it_is_what_a_loaded_cosyvoice3_takes(model3: CosyVoice, cache: str) -> None:
+    test_it_is_what_the_loaded_model_takes(model3, cache, 3)
 
 
 def test_half_precision_takes_half(model_dir: Path) -> None:
@@ -100,4 +108,5 @@ def test_another_configuration_is_told(model_dir: Path, tmp_path: Path) -> None:
 
 
 def test_it_needs_no_torch() -> None:
-    assert torch.nn.Module not in vars(__import__("tts_engine.cosyvoice.memory")).values()
+    script = "import sys, tts_engine.cosyvoice.memory; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=PATIENCE_S)

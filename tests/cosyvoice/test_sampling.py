@@ -62,7 +62,7 @@ def measured(
     drawn = draw(
         torch.tensor(logits, dtype=torch.float32).repeat(rows, 1),
         recent=window(recent, rule).repeat(rows, 1),
-        may_stop=torch.full((rows,), may_stop),
+        others=torch.full((rows, VOCABULARY - SPEECH), may_stop),
         uniform=uniform,
         speech_tokens=SPEECH,
         rule=rule,
@@ -128,7 +128,7 @@ def test_a_token_without_a_chance_is_never_drawn(uniform: float, recent: list[in
     drawn = draw(
         logits,
         recent=window(recent),
-        may_stop=torch.tensor([True]),
+        others=torch.ones(1, 3, dtype=torch.bool),
         uniform=torch.full((1, 2), uniform),
         speech_tokens=SPEECH,
         rule=Sampling(top_p=1.0, top_k=VOCABULARY),
@@ -141,7 +141,7 @@ def test_fewer_tokens_than_the_nucleus_may_hold() -> None:
     drawn = draw(
         logits,
         recent=window([]),
-        may_stop=torch.tensor([True]),
+        others=torch.ones(1, 0, dtype=torch.bool),
         uniform=torch.full((1, 2), TOP),
         speech_tokens=5,
         rule=Sampling(top_p=1.0),
@@ -157,7 +157,7 @@ def test_a_broken_row_is_told_and_the_others_are_drawn(number: float) -> None:
     drawn = draw(
         logits,
         recent=window([]).repeat(3, 1),
-        may_stop=torch.tensor([True, True, False]),
+        others=torch.tensor([True, True, False])[:, None].repeat(1, 3),
         uniform=torch.full((3, 2), 0.4),
         speech_tokens=SPEECH,
         rule=RULE,

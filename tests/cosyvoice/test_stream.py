@@ -21,6 +21,8 @@ from tts_engine.cosyvoice.loader import CosyVoice
 from tts_engine.cosyvoice.parts import Parts
 from tts_engine.cosyvoice.schedule import Limits
 from tts_engine.cosyvoice.utterance import Utterance
+from tts_engine.cosyvoice.voice_room import LINGER_S, VoiceRoom
+from tts_engine.cosyvoice.voices import VoiceStore
 from tts_engine.cosyvoice.wire import (
     Audio,
     Cancel,
@@ -33,6 +35,7 @@ from tts_engine.cosyvoice.wire import (
     Speak,
     Started,
 )
+from tts_engine.errors import UnknownVoice
 
 TEXT = "今天天气很好，我们出去走走。"
 HOP = 960  # samples of a token
@@ -332,14 +335,93 @@ def test_a_voice_comes_and_goes(
     # One voice is kept ready; the other is made ready again, and is the same.
     loop.say(Speak(id=4, text=TEXT, voice="anna", seed=0))
     same(loop.pcm(4), solo(order(0)))
-    # Whoever speaks in a voice that goes, goes on.
-    loop.put(Speak(id=5, text=TEXT, voice="anna", seed=0))
+
+
+def at(room: VoiceRoom) -> Callable[[float], None]:
+    """Sets a room's clock."""
+    return lambda now: setattr(room, "_clock", lambda: now)
+
+
+def taken(room: VoiceRoom, folder: Path, reference: Reference, name: str = "anna") -> None:
+    """Registers a voice."""
+    wav = as_wav(reference, folder / "reference.wav")
+    room.take(Register(id=0, name=name, text=reference.text, payload=wav))
+
+
+def test_a_text_goes_on_in_a_voice_that_is_removed(
+    model: CosyVoice, reference: Reference, tmp_path: Path, solo: Callable[[Speak], np.ndarray]
+):
+    parts = make_parts(model, tmp_path)
+    clock = at(parts.voices)
+    clock(0.0)
+    taken(parts.voices, tmp_path, reference)
+    loop = Loop(parts)
+    loop.put(Speak(id=1, text=TEXT, voice="anna", seed=0))
     loop.loop.turn()
-    loop.put(Remove(id=6, name="anna"), Remove(id=7, name="anna"), order(8))
-    loop.until(5, 6, 7, 8)
-    same(loop.pcm(5), solo(order(0)))
-    assert loop.of(Removed, 6) == [Removed(id=6, name="anna")]
-    assert [getattr(loop.end(id), "code", "") for id in (7, 8)] == ["unknown_voice"] * 2
+    loop.put(Remove(id=2, name="anna"), Remove(id=3, name="anna"))
+    loop.until(1, 2, 3)
+    same(loop.pcm(1), solo(order(0)))
+    assert loop.of(Removed, 2) == [Removed(id=2, name="anna")]
+    assert getattr(loop.end(3), "code", "") == "unknown_voice"
+    # Its next clauses, as long as they follow one another.
+    for id, now in ((4, LINGER_S - 1), (5, 2 * LINGER_S - 2)):
+        clock(now)
+        loop.say(Speak(id=id, text=TEXT, voice="anna", seed=0))
+        same(loop.pcm(id), solo(order(0)))
+    clock(3 * LINGER_S)
+    loop.say(order(6))
+    assert getattr(loop.end(6), "code", "") == "unknown_voice"
+    assert not parts.voices._ready
+
+
+@pytest.mark.parametrize(("name", "idle_s"), [("anna", LINGER_S), ("once-1", 0.0)])
+def test_nothing_is_kept_of_a_voice_that_nobody_speaks_in(
+    model: CosyVoice, reference: Reference, tmp_path: Path, name: str, idle_s: float
+):
+    room = make_parts(model, tmp_path).voices
+    clock = at(room)
+    clock(0.0)
+    taken(room, tmp_path, reference, name)
+    room.prepare(name)
+    clock(idle_s)
+    room.remove(name)
+    assert not room._ready
+    with pytest.raises(UnknownVoice):
+        room.prepare(name)
+
+
+def test_what_another_process_makes_of_a_voice_is_seen(
+    model: CosyVoice, reference: Reference, tmp_path: Path
+):
+    room, other = make_parts(model, tmp_path).voices, VoiceStore(tmp_path)
+    clock = at(room)
+    clock(0.0)
+    taken(room, tmp_path, reference)
+    room.prepare("anna")
+    voice = other.read("anna")
+    other.remove("anna")
+    other.add(voice.info.model_copy(update={"text": "另一个。"}), voice.features)
+    assert room._one("anna").voice.info.text == "另一个。"
+    other.remove("anna")
+    assert room._one("anna").voice.info.text == "另一个。"  # a text goes on
+    clock(LINGER_S)
+    with pytest.raises(UnknownVoice):
+        room.prepare("anna")
+
+
+def test_a_registration_that_is_cancelled_leaves_no_voice(
+    model: CosyVoice, reference: Reference, tmp_path: Path
+):
+    loop = Loop(make_parts(model, tmp_path))
+    wav = as_wav(reference, tmp_path / "reference.wav")
+    loop.put(Register(id=1, name="anna", text=reference.text, payload=wav), Cancel(id=1))
+    loop.put(order(2))
+    loop.until(2)
+    assert not loop.of(Registered, 1)
+    assert VoiceStore(tmp_path).infos() == ()
+    loop.put(Register(id=3, name="anna", text=reference.text, payload=wav))
+    loop.until(3)
+    assert loop.of(Registered, 3)
 
 
 def test_audio_is_due_when_playback_ends(parts: Parts):
@@ -369,6 +451,8 @@ class Scripted:
         token = self._tokens.pop(0)
         if token is not None:
             stream.tokens.append(token)
+        else:
+            stream.close()
         return [token]
 
     def __getattr__(self, name: str) -> Any:

@@ -43,8 +43,33 @@ def test_plain(style: str) -> None:
 def test_an_instruction_takes_the_place_of_the_recording(style: str, told: str) -> None:
     made = worded(style)
     assert made == Wording(prompt_text=f"{told}{END_OF_PROMPT}", text="你好。", speech=False)
-    expected = f"You are a helpful assistant. {told}{END_OF_PROMPT}"
-    assert worded(style, kind="cosyvoice3").prompt_text == expected
+
+
+@pytest.mark.parametrize(
+    "style, told",
+    [
+        ("关心", "请用关心的语气说这句话。"),
+        ("Excited", "Please say it in an excited tone."),
+        ("请用广东话表达。", "请用广东话表达。"),
+        # what it was taught
+        ("开心", "请非常开心地说一句话。"),
+        ("Happy", "请非常开心地说一句话。"),
+        ("难过", "请非常伤心地说一句话。"),
+        ("angry", "请非常生气地说一句话。"),
+        ("耳语", "Please say a sentence in a very soft voice."),
+    ],
+)
+def test_an_instruction_follows_the_system_prompt(style: str, told: str) -> None:
+    made = worded(style, kind="cosyvoice3")
+    prompt = f"You are a helpful assistant. {told}{END_OF_PROMPT}"
+    assert made == Wording(prompt_text=prompt, text="你好。", speech=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_system_prompt_that_came_with_the_recording_is_not_said_twice(kind: Kind) -> None:
+    given = f"You are a helpful assistant.{END_OF_PROMPT}{VOICE}<|zh|>"
+    made = word("你好。", style="", voice_text=given, kind=kind)
+    assert made == word("你好。", style="", voice_text=VOICE, kind=kind)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +78,9 @@ def test_an_instruction_takes_the_place_of_the_recording(style: str, told: str) 
 )
 def test_a_sound_is_made_in_the_text(style: str, token: str) -> None:
     assert worded(style) == Wording(prompt_text=VOICE, text=f"{token}你好。", speech=True)
+    third = worded(style, kind="cosyvoice3")
+    assert third.text == f"{token}你好。"
+    assert third.prompt_text.endswith(f"{END_OF_PROMPT}{VOICE}")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,16 +16,22 @@ from torch import Tensor
 from tests.cosyvoice.fake_tensorrt import PLAN, FakeTensorRT, Program
 from tests.cosyvoice.flow_case import drain, far, prompt, say, speech, upstream
 from tts_engine.cosyvoice import flow_choice
-from tts_engine.cosyvoice.export import INPUTS, OUTPUTS, _Step
+from tts_engine.cosyvoice.export import INPUTS, OUTPUTS, BlockStep
 from tts_engine.cosyvoice.flow import IncrementalFlow
 from tts_engine.cosyvoice.flow_block import BlockFlow
 from tts_engine.cosyvoice.flow_recompute import RecomputedFlow
 from tts_engine.cosyvoice.loader import CosyVoice
 from tts_engine.cosyvoice.memory import footprint
-from tts_engine.cosyvoice.tensorrt_plan import ESTIMATOR, ESTIMATOR_INPUTS, ESTIMATOR_OUTPUT
+from tts_engine.cosyvoice.tensorrt_plan import (
+    ESTIMATOR,
+    ESTIMATOR_INPUTS,
+    ESTIMATOR_OUTPUT,
+    Mode,
+    estimator_plan,
+)
 from tts_engine.cosyvoice.tensorrt_run import EngineRun, Lanes, lanes_of
 from tts_engine.cosyvoice.wire import Settings
-from tts_engine.errors import BadRequest, EngineFailed, ModelMissing
+from tts_engine.errors import BadRequest, EngineFailed, ModelCorrupt, ModelMissing
 
 EXACT = 1e-4
 CPU = torch.device("cpu")
@@ -46,7 +54,7 @@ def estimator_program(flow: Any, *, streaming: bool) -> Program:
 
 def block_program(flow: IncrementalFlow) -> Program:
     """What an engine of the exported block computes."""
-    step = _Step(flow.estimator)
+    step = BlockStep(flow.estimator)
     kinds = dict.fromkeys(INPUTS, "FLOAT") | {"length": "INT64", "count": "INT64"}
 
     def compute(given: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -222,8 +230,8 @@ def test_an_engine_that_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
         runs.each([lambda _, run: run({"a": torch.ones(5)})])
 
 
-def test_the_device_waits_and_the_host_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each lane begins after what was queued before; what comes after begins after all lanes."""
+def queueing(monkeypatch: pytest.MonkeyPatch) -> tuple[Lanes, list[str]]:
+    """Three lanes with streams, and what waits for what on the device."""
     queued: list[str] = []
 
     class Stream:
@@ -245,7 +253,12 @@ def test_the_device_waits_and_the_host_does_not(monkeypatch: pytest.MonkeyPatch)
     main = Stream("main")
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: main)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext(stream))
-    runs = Lanes([Queued("one"), Queued("two"), Queued("three")])
+    return Lanes([Queued("one"), Queued("two"), Queued("three")]), queued
+
+
+def test_the_device_waits_and_the_host_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each lane begins after what was queued before; what comes after begins after all lanes."""
+    runs, queued = queueing(monkeypatch)
     runs.each([lambda lane, _: queued.append(f"job on {lane}")] * 2)
     assert queued == [
         "one waits for main",
@@ -254,6 +267,26 @@ def test_the_device_waits_and_the_host_does_not(monkeypatch: pytest.MonkeyPatch)
         "job on 1",
         "main waits for one",
         "main waits for two",
+    ]
+
+
+def test_a_failing_job_is_waited_for_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its caller then lets go of may still be used by the other lanes."""
+    runs, queued = queueing(monkeypatch)
+
+    def job(lane: int, _: object) -> None:
+        queued.append(f"job on {lane}")
+        if lane == 1:
+            raise EngineFailed("no")
+
+    with pytest.raises(EngineFailed, match="no"):
+        runs.each([job] * 3)
+    assert queued[3:] == [
+        "job on 0",
+        "job on 1",
+        "main waits for one",
+        "main waits for two",
+        "main waits for three",
     ]
 
 
@@ -276,7 +309,6 @@ class Card:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA L20")
-        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (40 << 30, 48 << 30))
 
 
 @pytest.fixture
@@ -309,18 +341,12 @@ def test_the_estimators_engine_is_built_and_used(
     copy = tmp_path / "model"
     copy.mkdir()
     (copy / ESTIMATOR).write_bytes(b"onnx")
-    monkeypatch.setattr(flow_choice, "estimator_plan", lambda _, p: plan_in(copy, p))
+    monkeypatch.setattr(flow_choice, "estimator_plan", lambda _, p: estimator_plan(copy, p))
     flow = flow_choice.build_flow(model, settings, "estimator", engines=tmp_path)
     assert isinstance(flow, RecomputedFlow)
     assert fake.built == 1
     assert len(say(flow, prompt(12).voice(flow), speech(5))[0]) == 10
     assert len(fake.handles) == 4  # Euler steps of one block
-
-
-def plan_in(folder: Path, precision: str) -> Any:
-    from tts_engine.cosyvoice.tensorrt_plan import estimator_plan
-
-    return estimator_plan(folder, precision)
 
 
 def test_the_block_is_exported_once_and_built_once(
@@ -355,3 +381,34 @@ def test_a_block_that_cannot_be_kept_is_an_error(
     with pytest.raises(EngineFailed, match="cannot be kept") as refusal:
         flow_choice.build_flow(model, settings, "block", engines=tmp_path / "engines")
     assert refusal.value.mend
+
+
+def test_an_export_that_fails_leaves_nothing_behind(
+    model: CosyVoice, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def export(_: IncrementalFlow, path: Path, **__: int) -> None:
+        path.write_bytes(b"the first half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(flow_choice.export, "export_block", export)
+    with pytest.raises(EngineFailed, match=r"cannot be kept .*: No space left"):
+        flow_choice.build_flow(model, settings, "block", engines=tmp_path)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_a_checkpoint_that_is_gone_is_named(
+    model: CosyVoice, settings: Settings, tmp_path: Path
+) -> None:
+    moved = replace(model, model_dir=tmp_path / "moved")
+    with pytest.raises(ModelCorrupt, match=r"moved/flow\.pt cannot be read: No such file"):
+        flow_choice.build_flow(moved, settings, "block", engines=tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["off", "estimator", "block"])
+def test_another_flow_is_refused_before_an_engine_is_built(
+    model: CosyVoice, settings: Settings, tmp_path: Path, mode: Mode
+) -> None:
+    other: Any = SimpleNamespace(encoder=None)
+    with pytest.raises(EngineFailed, match="made for CosyVoice 2"):
+        flow_choice.build_flow(replace(model, flow=other), settings, mode, engines=tmp_path)
+    assert list(tmp_path.iterdir()) == []

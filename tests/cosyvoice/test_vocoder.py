@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import copy
-import gc
 import math
-import os
-from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,32 +11,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from tts_engine.cosyvoice.loader import CosyVoice, load
-from tts_engine.cosyvoice.make_random import make_random
-from tts_engine.cosyvoice.source import HarmonicSource
-from tts_engine.cosyvoice.vocoder import (
-    CAUSAL,
-    SYMMETRIC,
-    Contexts,
-    StreamingVocoder,
-    VocoderStream,
+from tests.cosyvoice.vocoder_case import (
+    HOP,
+    RATE,
+    cut,
+    decibels,
+    held,
+    in_single,
+    singing,
+    speech,
+    stream,
 )
+from tts_engine.cosyvoice.loader import CosyVoice
+from tts_engine.cosyvoice.source import HarmonicSource
+from tts_engine.cosyvoice.vocoder import CAUSAL, SYMMETRIC, Contexts, StreamingVocoder
 
-RATE, HOP, BANDS = 24_000, 480, 80
 #: contexts that reach as far as the generator looks
 EXACT = Contexts(left=14, hold=20, first_hold=20)
-
-
-def singing(hift: nn.Module) -> nn.Module:
-    """A copy in float64, with an F0 that lies where voices lie, and below, at times."""
-    hift = copy.deepcopy(hift).double()
-    hift.stft_window = hift.stft_window.double()
-    with torch.no_grad():
-        hidden = hift.f0_predictor.condnet(speech(200)[None]).transpose(1, 2)
-        weight = hift.f0_predictor.classifier.weight
-        weight *= 120 / (hidden @ weight.T).std()
-        hift.f0_predictor.classifier.bias.fill_(110 - (hidden @ weight.T).mean())
-    return hift
 
 
 @pytest.fixture(scope="module")
@@ -59,27 +46,6 @@ def unvoiced(hift: nn.Module) -> nn.Module:
     return silent
 
 
-def speech(frames: int, seed: int = 0) -> Tensor:
-    """Mel frames [80, frames] that change as slowly as those of speech."""
-    generator = torch.Generator().manual_seed(seed)
-    noise = torch.randn(BANDS, frames + 8, generator=generator, dtype=torch.float64)
-    return 4 * torch.nn.functional.avg_pool1d(noise, 9, 1) - 4
-
-
-def cut(mel: Tensor, sizes: Iterable[int]) -> list[Tensor]:
-    """Chunks of these sizes, and what is left."""
-    chunks: list[Tensor] = []
-    for size in sizes:
-        chunks.append(mel[:, :size])
-        mel = mel[:, size:]
-    return [*chunks, mel]
-
-
-def stream(vocoder: StreamingVocoder, chunks: list[Tensor]) -> list[Tensor]:
-    one = vocoder.open()
-    return [one.push(chunk, number == len(chunks) - 1) for number, chunk in enumerate(chunks)]
-
-
 def at_once(hift: nn.Module, mel: Tensor, patch: pytest.MonkeyPatch) -> Tensor:
     """The module's own wave of the whole utterance, with the noise of the streamed one."""
     source = HarmonicSource(hift)
@@ -93,11 +59,6 @@ def at_once(hift: nn.Module, mel: Tensor, patch: pytest.MonkeyPatch) -> Tensor:
     with patch.context() as here:
         here.setattr(torch, "randn_like", same_noise)
         return hift.inference(speech_feat=mel[None])[0][0]
-
-
-def decibels(wave: Tensor, reference: Tensor) -> float:
-    assert wave.shape == reference.shape
-    return 10 * math.log10(float(reference.square().sum() / (wave - reference).square().sum()))
 
 
 def pitches(hift: nn.Module, mel: Tensor) -> Tensor:
@@ -192,8 +153,7 @@ def test_single_precision_holds_over_a_long_utterance(
     hift: nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mel = speech(776)
-    single = copy.deepcopy(hift).float()
-    single.stft_window = single.stft_window.float()
+    single = in_single(hift)
     chunks = stream(StreamingVocoder(single), cut(mel.float(), [26] + 14 * [50]))
     wave, whole = torch.cat(chunks), at_once(hift, mel, monkeypatch)
     assert wave.dtype == torch.float32
@@ -206,21 +166,6 @@ def test_pitch_must_be_final_when_it_sounds(hift: nn.Module) -> None:
     for contexts in (SYMMETRIC._replace(hold=5), SYMMETRIC._replace(first_hold=5)):
         with pytest.raises(ValueError, match="at least 6 frames"):
             StreamingVocoder(hift, contexts)
-
-
-def held(one: VocoderStream, vocoder: StreamingVocoder) -> int:
-    """Numbers in the tensors that an utterance holds and does not share."""
-    seen, waiting, count = {id(vocoder), id(vocoder.source)}, [one.__dict__], 0
-    while waiting:
-        each = waiting.pop()
-        if id(each) in seen or isinstance(each, type):
-            continue
-        seen.add(id(each))
-        if isinstance(each, Tensor):
-            count += each.untyped_storage().nbytes() // each.element_size()
-        else:
-            waiting.extend(gc.get_referents(each))
-    return count
 
 
 def test_what_is_held_is_bounded_and_dropped(hift: nn.Module) -> None:
@@ -334,14 +279,13 @@ def test_a_causal_generator_waits_less(like_cosyvoice3: nn.Module) -> None:
         StreamingVocoder(like_cosyvoice3, CAUSAL._replace(hold=2))
 
 
-@pytest.mark.skipif("COSYVOICE_HOME" not in os.environ, reason="COSYVOICE_HOME names no checkout")
-def test_cosyvoice3_from_a_checkout(tmp_path: Path) -> None:
-    home = Path(os.environ["COSYVOICE_HOME"])
-    make_random("cosyvoice3", "tiny", tmp_path / "model", home=home)
-    causal = singing(load(tmp_path / "model", home=home).hift)
-    mel = speech(200)
-    whole = causal.inference(speech_feat=mel[None])[0][0]
-    chunks = cut(mel, [26, 50, 50, 50])
-    exact = Contexts(left=26, hold=5, first_hold=5)
-    assert decibels(torch.cat(stream(StreamingVocoder(causal, exact), chunks)), whole) > 150
-    assert decibels(torch.cat(stream(StreamingVocoder(causal), chunks)), whole) > 70
+def test_the_pitch_of_a_causal_generator_is_predicted_in_double_precision(
+    like_cosyvoice3: nn.Module,
+) -> None:
+    single, mel = in_single(like_cosyvoice3), speech(40).float()
+    wide = copy.deepcopy(single.f0_predictor).double()
+    f0 = StreamingVocoder(single).f0(mel[None])
+    assert torch.equal(f0, wide(mel[None].double())[0])
+    assert all(weight.dtype == torch.float32 for weight in single.parameters())
+    [wave] = stream(StreamingVocoder(single), [mel])
+    assert (wave.dtype, len(wave)) == (torch.float32, 40 * HOP)

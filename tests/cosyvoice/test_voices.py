@@ -20,7 +20,7 @@ from tts_engine.cosyvoice.kind import Kind
 from tts_engine.cosyvoice.prompt import trim_prompt
 from tts_engine.cosyvoice.reference import Reference
 from tts_engine.cosyvoice.voice import VoiceFeatures, VoiceInfo, is_name, language_of, trimmed
-from tts_engine.cosyvoice.voices import Progress, VoiceStore
+from tts_engine.cosyvoice.voices import Progress, VoiceStore, by_age
 from tts_engine.errors import BadAudio, BadRequest, EngineFailed, ModelCorrupt, UnknownVoice
 
 from .recordings import buzz, file_of
@@ -115,6 +115,39 @@ def test_register_restart_list_remove(store: VoiceStore, root: Path) -> None:
     with pytest.raises(UnknownVoice, match=r"run\.py voices register"):
         again.read("小美")
     assert [path.name for path in root.iterdir()] == [".lock"]
+
+
+def test_only_what_has_changed_is_read_again(
+    store: VoiceStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        store.add(info(name), features(75))
+    store.infos()
+    reads: list[str] = []
+    plain = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path.stem) or plain(path))
+    folder, voice = store.stamp(), store.stamp("a")
+    assert [each.name for each in store.infos()] == ["a", "b"]
+    assert reads == []
+    assert (store.stamp(), store.stamp("a")) == (folder, voice)
+    other = VoiceStore(root)
+    other.remove("a")
+    assert store.stamp("a") is None
+    other.add(info("a", "cosyvoice3"), features(90))
+    assert store.stamp("a") not in (None, voice)
+    assert [each.kind for each in store.infos()] == ["cosyvoice3", "cosyvoice2"]
+    assert reads == ["a", "a"]
+    other.remove("b")
+    assert [each.name for each in store.infos()] == ["a"]
+    assert store.stamp("../a") is None
+
+
+def test_the_first_that_was_registered_comes_first() -> None:
+    made = [
+        info("b").model_copy(update={"created": created, "name": name})
+        for name, created in (("z", "2026-01-01"), ("b", "2026-01-02"), ("a", "2026-01-02"))
+    ]
+    assert [each.name for each in by_age(reversed(made))] == ["z", "a", "b"]
 
 
 def test_only_their_owner_reads_them(store: VoiceStore, root: Path) -> None:
@@ -379,7 +412,7 @@ def test_without_safetensors(store: VoiceStore, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(__import__("sys").modules, "safetensors.numpy", None)
     assert [each.name for each in store.infos()] == ["a"]
     for use in (lambda: store.read("a"), lambda: register(store, "b")):
-        with pytest.raises(EngineFailed, match="make cosyvoice"):
+        with pytest.raises(EngineFailed, match="make engines"):
             use()
     store.remove("a")
 

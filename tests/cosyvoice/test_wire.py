@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tts_engine.cosyvoice.wire import (
+    ORDERS,
+    REPORTS,
     Audio,
     Cancel,
     Done,
-    Failed,
-    Frames,
     Message,
+    More,
     Ready,
     Register,
     Registered,
@@ -23,22 +24,23 @@ from tts_engine.cosyvoice.wire import (
     Settings,
     Speak,
     Started,
-    encode,
-    error_of,
-    failed,
 )
 from tts_engine.errors import AtCapacity, DuplexdError, EngineFailed, UnknownVoice
+from tts_engine.frames import Failed, Frames, encode, error_of, failed
 
 MESSAGES: list[Message] = [
     Settings(model_dir="/模型", voices_dir="/v", live_s=1.5),
     Speak(id=1, text="你好 “Tom”\n", voice="安娜", speed=1.5, style="开心", seed=7),
+    Speak(id=1, text="好", voice="a", carry=True, before_text="你", before_tokens=[4, 5]),
+    Speak(id=1, text="好", voice="a", more=True),
+    More(id=1, text="的", last=True),
     Cancel(id=1),
     Register(id=2, name="b", text="好", language="zh", consent="yes", payload=bytes(range(256))),
     Register(id=2, name="b", text="好"),
     Remove(id=3, name="b"),
     Ready(kind="cosyvoice2"),
     Started(id=1, waited_s=0.25),
-    Done(id=1, tokens=3, decode_steps=4, decoded=5),
+    Done(id=1, tokens=3, decode_steps=4, decoded=5, said=[6, 7, 8]),
     Failed(id=1, code="error", message="m", mend="n"),
     Registered(id=2, name="b"),
     Removed(id=3, name="b"),
@@ -48,7 +50,7 @@ MESSAGES: list[Message] = [
 @given(st.lists(st.sampled_from(MESSAGES), max_size=6), st.integers(1, 50))
 def test_messages_arrive_as_they_were_sent(sent: list[Message], cut: int) -> None:
     data = b"".join(map(encode, sent))
-    frames = Frames()
+    frames = Frames((*ORDERS, *REPORTS))
     got: list[Any] = []
     for at in range(0, len(data), cut):
         got += frames.feed(data[at : at + cut])
@@ -56,7 +58,7 @@ def test_messages_arrive_as_they_were_sent(sent: list[Message], cut: int) -> Non
 
 
 def test_marks_come_as_lists() -> None:
-    [got] = Frames().feed(encode(Audio(id=1, marks=[(5, 1), (9, 2)], payload=b"ab")))
+    [got] = Frames(REPORTS).feed(encode(Audio(id=1, marks=[(5, 1), (9, 2)], payload=b"ab")))
     assert (got.marks, got.payload) == ([[5, 1], [9, 2]], b"ab")
 
 

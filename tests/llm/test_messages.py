@@ -16,10 +16,10 @@ from services.llm.messages import (
     SurrogateJoiner,
     all_well_formed,
     well_formed,
+    with_notes,
     with_objects,
     with_outputs,
     with_prompt,
-    with_switches,
 )
 
 #: text as JSON may spell it: with halves of pairs in any order
@@ -91,11 +91,48 @@ def test_a_message_says_its_language_where_the_prompt_is_in_another() -> None:
         {"role": "user", "content": None},
     ]
     switches = {"en": "(English.)", "zh": "（中文。）"}
-    switched = with_switches(messages, "zh", switches)
+    switched = with_notes(messages, "zh", switches=switches, moods={})
     assert switched == [
         messages[0], {"role": "user", "content": "Hi\n(English.)"}, *messages[2:],
     ]  # fmt: skip
-    assert with_switches(messages, "", switches) == messages
+    assert with_notes(messages, "", switches=switches, moods={}) == messages
+
+
+MOODS = {"zh": "（{emotion}）", "en": "({emotion})"}
+
+
+@pytest.mark.parametrize("emotion", ["neutral", "confused", "", "happy"])
+def test_what_the_context_notes_of_a_mood_is_not_sent(emotion: str) -> None:
+    message = {"role": "user", "content": "你好", "emotion": emotion}
+    bare = {"role": "user", "content": "你好"}
+    assert with_notes([message], "zh", switches={}, moods={}) == [bare]
+    assert message["emotion"] == emotion  # in the context it stays
+    if emotion != "happy":
+        assert with_notes([message], "zh", switches={}, moods=MOODS) == [bare]
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        ("zh", "Hi\n（开心）\n(English.)"),  # the language last: it is the one to be followed
+        ("en", "Hi\n(happy)"),
+        ("", "Hi\n（开心）"),
+    ],
+)
+def test_a_mood_is_said_in_the_language_of_the_prompt(language: str, said: str) -> None:
+    message = {"role": "user", "content": "Hi", "emotion": "happy"}
+    noted = with_notes([message], language, switches={"en": "(English.)"}, moods=MOODS)
+    assert noted == [{"role": "user", "content": said}]
+    assert with_prompt("", [*noted, *noted])[0]["content"] == f"{said}\n{said}"
+
+
+@pytest.mark.parametrize("emotion", ["happy", "sad", "angry", "fearful", "disgusted", "surprised"])
+def test_every_emotion_has_a_name_in_every_language(emotion: str) -> None:
+    message = {"role": "user", "content": "…", "emotion": emotion}
+    for language in MOODS:
+        [noted] = with_notes([message], language, switches={}, moods=MOODS)
+        assert len(noted["content"]) > len("…\n()")
+        assert "{" not in noted["content"]
 
 
 def calling(*ids: str, content: str | None = None) -> dict[str, Any]:

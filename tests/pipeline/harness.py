@@ -315,6 +315,7 @@ async def conversation(
     speculate_when_busy: bool = False,
     turn_end: TurnEndEngine | None = None,
     log: TurnLog | None = None,
+    recogniser: type[NotingAsr] = NotingAsr,
 ) -> AsyncIterator[Talk]:
     """Runs a conversation, and checks that it leaves no task behind.
 
@@ -325,16 +326,16 @@ async def conversation(
         transcripts=["你好吗？", "再说一遍"], replies=["我今天很好，谢谢你。"]
     )
     vad = EnergyVad()
-    recogniser = NotingAsr(texts=texts, **(asr or {}))
+    listener = recogniser(texts=texts, **(asr or {}))
     client = cast(ScriptedOpenAI, client or scripted_client(texts=texts, **(llm or {})))
     speaker = NotingVoice(**(voice or {}))
-    for engine in (vad, recogniser, speaker):
+    for engine in (vad, listener, speaker):
         await engine.start()
     sink, books = RecordingSink(profile), Books()
     session = Session(
         name="s1",
         sink=sink,
-        engines=Engines(vad=vad, asr=recogniser, llm=client, voice=speaker, turn_end=turn_end),
+        engines=Engines(vad=vad, asr=listener, llm=client, voice=speaker, turn_end=turn_end),
         settings=SessionSettings(
             turns=turns or TurnSettings(),
             ear=ear or EarSettings(),
@@ -358,14 +359,14 @@ async def conversation(
     microphone = Microphone(session)
     streaming = asyncio.create_task(microphone.run())
     try:
-        yield Talk(session, sink, books, client, speaker, recogniser, microphone, running)
+        yield Talk(session, sink, books, client, speaker, listener, microphone, running)
     finally:
         streaming.cancel()
         session.close()
         async with asyncio.timeout(10):
             await running
         await asyncio.gather(streaming, return_exceptions=True)
-        for engine in (speaker, recogniser, vad):
+        for engine in (speaker, listener, vad):
             await engine.close()
         await client.close()
     left = {task.get_name() for task in asyncio.all_tasks() - before}

@@ -96,6 +96,30 @@ async def test_a_word_of_agreement_is_no_turn() -> None:
         assert await talk.sink.wait("final", 2) == ("谢谢你啊朋友", "zh")
 
 
+@pytest.mark.parametrize(
+    ("heard", "reason"),
+    [(("music", "laughter"), Reason.BACKCHANNEL), (("cough",), Reason.NOISE)],
+)
+async def test_who_laughs_wants_to_hear_on(heard: tuple[str, ...], reason: Reason) -> None:
+    asr = {"events": {2: heard}}
+    async with conversation(texts=texts(""), options=CLEAN, asr=asr) as talk:
+        await story(talk)
+        await talk.microphone.say(0.3)
+        assert await talk.sink.wait("end") == (1, "answered", REPLY, None)
+        assert told(talk) == ["begin", "pause", "resume", "end"]
+        assert talk.books.dismissals == [(reason, "")]
+        assert talk.context == [("user", "讲个故事"), ("assistant", REPLY)]
+
+
+async def test_words_said_with_a_laugh_are_words() -> None:
+    asr = {"events": {2: ("laughter",)}}
+    async with conversation(texts=texts("那明天天气呢"), options=CLEAN, asr=asr) as talk:
+        await story(talk)
+        await talk.microphone.say(0.6)
+        assert (await talk.sink.wait("end"))[1] == "interrupted"
+        assert await talk.sink.wait("final", 2) == ("那明天天气呢", "zh")
+
+
 async def test_the_answers_own_words_are_no_turn() -> None:
     async with conversation(texts=texts("从前有一")) as talk:
         await story(talk, 1000)

@@ -207,6 +207,12 @@ def test_a_configuration_cannot_be_changed() -> None:
         ("turns: {interruptible: 1}", 1, "must be true or false; found 1"),
         ("models: {dir: 3}", 1, "models.dir: must be the path of a file or folder; found 3"),
         ("prompts:\n  zh: gone.md", 2, "prompts.zh: there is no file"),
+        (
+            "prompts:\n  mood:\n    zh: （用户很{emotion}。）\n    en: (Happy.)",
+            2,
+            "prompts.mood: needs {emotion} in en, where the emotion is named",
+        ),
+        ("prompts: {mood: {zh: '{emotion}'}}", 1, "prompts.mood: 'en' is missing"),
         ("llm: {base_url: h/v1}", 1, "llm.base_url: must be an http:// or https:// address"),
         ("llm: {provider: openai}", 1, "needs a base_url or an api_key; set OPENAI_BASE_URL"),
         ("scripted: {spec: asx=3}", 1, "scripted.spec: 'asx=3' names no engine (asr, llm, tts)"),

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pipeline.latency import TurnReport
 from pipeline.metrics import Metrics
 from pipeline.version import version
+from services.asr.funasr.stats import RecognitionStats
 from services.scripted.tts import ScriptedVoice
 from tests.daemon.inside import inside, settled
 from tts_engine.engine import EngineStats
@@ -35,6 +36,7 @@ def told() -> Metrics:
     stats = EngineStats()
     metrics.watch("tts", stats)
     stats.on_wait(0.1)
+    metrics.watch("asr", RecognitionStats())
     metrics.turn("s1", report(work_ms={"asr_decode": 275.0}))
     metrics.error("s1", AtCapacity("full"))
     metrics.speech("done")

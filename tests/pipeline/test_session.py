@@ -20,6 +20,7 @@ from pipeline.session import Session
 from pipeline.turn_log import TurnLog
 from pipeline.turns.settings import TurnSettings
 from services.face import AnswerOptions, PacingProfile, SessionOptions
+from services.scripted.asr import ScriptedRecogniser
 from services.scripted.llm_script import LlmFault
 from services.scripted.spec import ScriptedTexts
 from services.scripted.speech import synthetic_speech
@@ -437,6 +438,17 @@ async def test_options_change_between_turns() -> None:
             talk.session.update(SessionOptions(speed=9.0))
         with pytest.raises(BadRequest, match="silence"):
             talk.session.update(SessionOptions(floor_ms=-1))
+
+
+async def test_the_recogniser_gets_the_hotwords_of_the_conversation() -> None:
+    async with conversation(options=SessionOptions(hotwords=("小智",))) as talk:
+        recogniser = talk.session.ear.recogniser
+        assert isinstance(recogniser, ScriptedRecogniser)
+        await talk.microphone.say(0.6)
+        assert recogniser.hotwords == ("小智",)
+        talk.session.update(SessionOptions(hotwords=("滨海", "Dux")))
+        await talk.listened()
+        assert recogniser.hotwords == ("滨海", "Dux")
 
 
 async def test_partials_reach_the_face() -> None:

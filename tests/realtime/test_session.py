@@ -83,6 +83,7 @@ def test_every_option_reaches_the_conversation():
         speak=True,
         idle_ms=6000,
         languages=("en", "zh"),
+        hotwords=("x", "y"),
         echo_cancelled=True,
         pauses=True,
         tools=(Tool(name="weather", description="d", parameters={"type": "object"}),),
@@ -162,6 +163,16 @@ def test_what_was_chosen_is_shown():
     assert session["audio"]["input"]["transcription"]["languages"] == ["zh", "en"]
     options = wired.update(audio={"input": {"transcription": {}}})
     assert options.languages is None
+    assert options.hotwords == ()
+
+
+def test_hotwords_are_shown_back_as_they_were_given():
+    wired = Wired()
+    given = {"prompt": "滨海、达摩院", "keywords": ["Xiaozhi, Dux"]}
+    options = wired.update(audio={"input": {"transcription": given}})
+    assert options.hotwords == ("滨海", "达摩院", "Xiaozhi", "Dux")
+    shown = wired.last("session.updated")["session"]["audio"]["input"]["transcription"]
+    assert {name: shown[name] for name in given} == given
 
 
 def test_what_a_client_says_of_itself_is_shown_back():

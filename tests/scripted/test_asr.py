@@ -216,8 +216,28 @@ async def test_restricted_languages_are_remembered_and_the_script_stays():
     _, recogniser = opened()
     assert recogniser.languages is None
     recogniser.restrict(("en",))
-    assert recogniser.languages == ("en",)
+    recogniser.hint(("滨海",))
+    assert (recogniser.languages, recogniser.hotwords) == (("en",), ("滨海",))
     recogniser.feed(voice(1))
     assert (await recogniser.finalise()).language == "zh"
     recogniser.restrict(None)
     assert recogniser.languages is None
+
+
+async def test_finals_say_how_it_was_said_and_what_else_was_heard():
+    partials = []
+    _, recogniser = opened(
+        partials.append,
+        emotions={1: "happy"},
+        events={2: ("laughter",)},
+        partial_every_s=0.2,
+    )
+    recogniser.feed(voice(0.5))
+    first = await recogniser.finalise()
+    assert (first.emotion, first.events) == ("happy", ())
+    await asyncio.sleep(0)  # partials are due
+    assert {partial.emotion for partial in partials} <= {""}
+    recogniser.reset()
+    recogniser.feed(voice(0.5))
+    second = await recogniser.finalise()
+    assert (second.emotion, second.events) == ("", ("laughter",))

@@ -35,6 +35,11 @@ def test_the_shipped_manifest_is_complete() -> None:
         "qwen2.5-coder-1.5b",
         "cosyvoice2-0.5b",
         "cosyvoice3-0.5b",
+        "sensevoice-small",
+        "paraformer-zh-streaming",
+        "paraformer-zh",
+        "ct-punc",
+        "fsmn-vad",
     ]
     alternative = manifest.models["whisper-base"].variants[1]
     assert set(alternative) == {"model.bin", "config.json", "tokenizer.json", "vocabulary.json"}

@@ -9,24 +9,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-import psutil
 import torch
 from loguru import logger
 
 from tts_engine.cosyvoice.decoder import TokenDecoder
 from tts_engine.cosyvoice.flow_choice import build_flow
 from tts_engine.cosyvoice.frontend import Frontend
-from tts_engine.cosyvoice.kind import Kind
-from tts_engine.cosyvoice.loader import device_of, kind_of, load
+from tts_engine.cosyvoice.graphs import Graphs, check_graphs
+from tts_engine.cosyvoice.kind import Kind, kind_of
+from tts_engine.cosyvoice.loader import backbone_of, device_of, free_bytes, load
 from tts_engine.cosyvoice.memory import check_memory, footprint
 from tts_engine.cosyvoice.parts import Parts
+from tts_engine.cosyvoice.pauses import SILENT
+from tts_engine.cosyvoice.quantize import check_quantize, quantize
 from tts_engine.cosyvoice.schedule import Limits
 from tts_engine.cosyvoice.stream import Synthesiser
 from tts_engine.cosyvoice.tensorrt_plan import Mode, check_fit
 from tts_engine.cosyvoice.vocoder import StreamingVocoder
 from tts_engine.cosyvoice.voice_room import Prompt, VoiceRoom
-from tts_engine.cosyvoice.voices import VoiceStore
-from tts_engine.cosyvoice.wire import Done, Failed, Report, Settings, Speak, error_of
+from tts_engine.cosyvoice.voices import VoiceStore, by_age
+from tts_engine.cosyvoice.wire import Done, Report, Settings, Speak
+from tts_engine.frames import Failed, error_of
 
 #: part of the free memory that speech may take; the rest is for what a step needs meanwhile
 _LIVE_PART = 0.5
@@ -52,13 +55,20 @@ def assemble(settings: Settings) -> Model:
     """
     torch.set_num_threads(settings.threads)
     home = Path(settings.home) if settings.home else None
-    device, dtype = _where(settings)
-    _check(settings, device, dtype)
+    kind = kind_of(Path(settings.model_dir))
+    device, dtype = _where(settings, kind)
+    _check(settings, kind, device, dtype)
     model = load(Path(settings.model_dir), home=home, device=device, dtype=dtype)
     flow = build_flow(
         model, settings, cast("Mode", settings.tensorrt), engines=Path(settings.engines_dir)
     )
-    decoder = TokenDecoder(model.llm, max_batch=settings.requests)
+    quantize(backbone_of(model.llm).get_submodule("model.layers"), settings.quantize)
+    decoder = TokenDecoder(
+        model.llm,
+        max_batch=settings.requests,
+        compile=settings.compile,
+        graphs=Graphs() if settings.cuda_graphs else None,
+    )
     frontend = Frontend(model.model_dir, tokenizer=model.tokenizer, threads=settings.threads)
     voices = VoiceRoom(
         store=VoiceStore(Path(settings.voices_dir)),
@@ -66,13 +76,16 @@ def assemble(settings: Settings) -> Model:
         flow=flow,
         kept=settings.voices,
     )
+    vocoder = StreamingVocoder(model.hift)
+    del model.hift.m_source  # what of it is used is in the vocoder's; in CosyVoice 3 it is 290 MB
     parts = Parts(
         decoder=decoder,
         flow=flow,
-        vocoder=StreamingVocoder(model.hift),
+        vocoder=vocoder,
         voices=voices,
         sample_rate=model.sample_rate,
         token_rate=model.token_rate,
+        silent=SILENT[kind],
         fatal=(torch.AcceleratorError,),
     )
     voices.prepare_all()
@@ -81,11 +94,11 @@ def assemble(settings: Settings) -> Model:
     limits = Limits(
         requests=settings.requests,
         flow_rows=settings.flow_rows or (settings.requests if on_gpu else 1),
-        live_s=settings.live_s or _LIVE_PART * _free_bytes(model.device) / second,
+        live_s=settings.live_s or _LIVE_PART * free_bytes(model.device) / second,
     )
     logger.info("there is memory for {:.0f} s of speech in the making", limits.live_s)
     warm_up(parts, limits, rows=range(1, limits.requests + 1) if on_gpu else (1,))
-    return Model(kind=model.kind, parts=parts, limits=limits)
+    return Model(kind=kind, parts=parts, limits=limits)
 
 
 def warm_up(parts: Parts, limits: Limits, *, rows: Iterable[int]) -> None:
@@ -119,18 +132,20 @@ class _Nobody:
     def __init__(self, prompt: Prompt) -> None:
         self._prompt = prompt
 
-    def prompt(self, *_: str) -> Prompt:
+    def prompt(self, *_: object) -> Prompt:
         return self._prompt
 
 
-def _check(settings: Settings, device: str, dtype: str) -> None:
+def _check(settings: Settings, kind: Kind, device: str, dtype: str) -> None:
     """Refuses, before anything is loaded, what cannot work or has no room."""
     model_dir, mode = Path(settings.model_dir), cast("Mode", settings.tensorrt)
-    kind = kind_of(model_dir)
+    check_quantize(settings.quantize, dtype=dtype)
+    if settings.cuda_graphs:
+        check_graphs(device)
     check_fit(mode, kind=kind, device=device, dtype=dtype, cache=settings.cache)
     voices = [
         each.duration_s
-        for each in VoiceStore(Path(settings.voices_dir)).infos()
+        for each in by_age(VoiceStore(Path(settings.voices_dir)).infos())
         if each.kind == kind
     ]
     check_memory(
@@ -144,22 +159,21 @@ def _check(settings: Settings, device: str, dtype: str) -> None:
         ),
         voices=voices[: settings.voices],
         live_s=settings.live_s,
-        free=_free_bytes(device_of(device)),
+        free=free_bytes(device_of(device)),
         place=device if device.startswith("cuda") else "this machine",
     )
 
 
-def _where(settings: Settings) -> tuple[str, str]:
-    """Device and dtype, chosen where that is left to us."""
+def _where(settings: Settings, kind: Kind) -> tuple[str, str]:
+    """Device and dtype, chosen where that is left to us.
+
+    CosyVoice 3 in fp16 is known to give NaN in one way to compute it; bf16 has the room that it
+    lacks.
+    """
     device, dtype = settings.device, settings.dtype
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if dtype == "auto":
-        dtype = "fp32" if device == "cpu" else "fp16"
+        half = "fp16" if kind == "cosyvoice2" else "bf16"
+        dtype = "fp32" if device == "cpu" else half
     return device, dtype
-
-
-def _free_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    return psutil.virtual_memory().available

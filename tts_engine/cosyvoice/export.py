@@ -33,6 +33,7 @@ from torch import Tensor, nn
 from tts_engine.cosyvoice.flow import IncrementalFlow
 from tts_engine.cosyvoice.flow_attention import PAIR, KeyValueAttention, Projections, merged
 from tts_engine.cosyvoice.flow_estimator import Estimator
+from tts_engine.cosyvoice.flow_generation import AnyEstimator
 from tts_engine.errors import EngineFailed
 
 INPUTS = ("x", "times", "contexts", "cache", "length", "count")
@@ -40,7 +41,7 @@ OUTPUTS = ("velocity", "contexts_next", "cache_next")
 OPSET = 18
 
 
-def export_block(flow: IncrementalFlow, path: Path, *, streams: int = 1, past: int = 750) -> None:
+def export_block(flow: IncrementalFlow, path: Path, *, streams: int, past: int) -> None:
     """Writes the block as an ONNX file, in the flow's precision.
 
     Args:
@@ -50,19 +51,20 @@ def export_block(flow: IncrementalFlow, path: Path, *, streams: int = 1, past: i
         past: frames of the past that fit, those of the prompt included; 50 are a second.
 
     Raises:
-        EngineFailed: the packages that write ONNX files are not installed.
+        EngineFailed: the packages that write ONNX files are not installed, or this is the flow of
+            CosyVoice 3, whose attention needs positions that the file does not take.
     """
     if importlib.util.find_spec("onnxscript") is None:
         raise EngineFailed(
             "exporting needs the package onnxscript, which is not installed",
-            mend="Run `make cosyvoice`.",
+            mend="Run `make engines`.",
         )
     geometry = flow.geometry
     frames = geometry.block * geometry.ratio
     with torch.inference_mode():
         inputs = _example(flow, streams=streams, past=past, frames=frames)
         torch.onnx.export(
-            _Step(flow.estimator).eval(),
+            BlockStep(flow.estimator).eval(),
             tuple(inputs[name] for name in INPUTS),
             path,
             input_names=list(INPUTS),
@@ -77,7 +79,7 @@ def export_block(flow: IncrementalFlow, path: Path, *, streams: int = 1, past: i
 def _example(flow: IncrementalFlow, *, streams: int, past: int, frames: int) -> dict[str, Tensor]:
     """Inputs of the shapes that are exported, all zeros and with an empty past."""
     rows = PAIR * streams
-    times = torch.stack(flow.times[0])
+    times = flow.times[0]
     layers, two, _, heads, _, width = KeyValueAttention.empty(flow.estimator.attentions).shape
     contexts = flow.estimator.empty()
     return {
@@ -90,10 +92,12 @@ def _example(flow: IncrementalFlow, *, streams: int, past: int, frames: int) -> 
     }
 
 
-class _Step(nn.Module):
+class BlockStep(nn.Module):
     """One Euler step as a module of tensors only."""
 
-    def __init__(self, estimator: Estimator) -> None:
+    def __init__(self, estimator: AnyEstimator) -> None:
+        if not isinstance(estimator, Estimator):
+            raise EngineFailed("a block of fixed shapes can be had of CosyVoice 2's flow only")
         super().__init__()
         self._estimator = estimator
 
@@ -108,7 +112,7 @@ class _Step(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Inputs and outputs are those of the file."""
         attend = _FixedAttention(cache, length, count, x.shape[1])
-        velocity, after = self._estimator(x, times.unbind(0), contexts, attend)
+        velocity, after = self._estimator(x, times, contexts, attend)
         return velocity, after, torch.stack(attend.kept)
 
 

@@ -1,9 +1,9 @@
 """Speech tokens to mel frames, block by block, equal to computing everything at once.
 
-In streaming mode CosyVoice 2's flow is block-causal: 25 tokens, counted from the start of the
-voice's prompt, see each other, three tokens more, and everything before. So a block is computed
-once, when it is complete (or the utterance is at its end), and leaves nothing but caches. The
-prompt's blocks are computed once a voice, and shared.
+In streaming mode the flows of CosyVoice 2 and 3 are block-causal: 25 tokens, counted from the start
+of the voice's prompt, see each other, three tokens more, and everything before. So a block is
+computed once, when it is complete (or the utterance is at its end), and leaves nothing but caches.
+The prompt's blocks are computed once a voice, and shared.
 
 Streams of different voices, at different positions, are computed together, one block of each.
 """
@@ -19,24 +19,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tts_engine.cosyvoice.flow_attention import (
-    PAIR,
-    CachedAttention,
-    HiddenAttention,
-    KeyValueAttention,
-)
+from tts_engine.cosyvoice.flow_attention import PAIR
 from tts_engine.cosyvoice.flow_cache import Snapshot
-from tts_engine.cosyvoice.flow_encoder import Encoder
-from tts_engine.cosyvoice.flow_estimator import Estimator, time_embeddings
+from tts_engine.cosyvoice.flow_generation import AnyEstimator, generation_of
 from tts_engine.cosyvoice.flow_layers import Linear
 from tts_engine.cosyvoice.flow_stream import FlowStream, FlowVoice, Geometry
 from tts_engine.errors import BadRequest, EngineFailed
 
-_KINDS: dict[str, type[CachedAttention]] = {"kv": KeyValueAttention, "hidden": HiddenAttention}
-
 
 class IncrementalFlow:
-    """The flow of a CosyVoice 2 checkpoint, computed block by block. Used by one thread at a time.
+    """The flow of a checkpoint, computed block by block. Used by one thread at a time.
 
     The module that is given is not kept: weights that had to be laid out anew or cast are copies,
     the others are shared with it.
@@ -45,19 +37,21 @@ class IncrementalFlow:
         geometry: what its streams need to know.
         encoder: tokens to means.
         estimator: the velocity at one Euler step.
-        times: what the estimator's stages add at each Euler step.
+        times: what the estimator needs of each Euler step's time, [n, channels] each.
 
     Args:
-        flow: a CausalMaskedDiffWithXvec in evaluation mode.
+        flow: a CausalMaskedDiffWithXvec (CosyVoice 2) or CausalMaskedDiffWithDiT (3) in evaluation
+            mode.
         steps: Euler steps; 10 is upstream's.
-        cache: what is kept of the past: "kv" is faster, "hidden" takes a quarter of the memory.
+        cache: what is kept of the past: "kv" is faster, "hidden" takes a quarter of the memory, or
+            half with CosyVoice 3.
         dtype: of weights, caches and computation; None takes the module's. Time, and the state that
             is integrated, are in single precision in any case.
         pad: compute an utterance's last block at full length, so that all have the same shape; None
             does so except on a CPU, where the shape does not matter and the work does.
 
     Raises:
-        EngineFailed: this is not the flow of CosyVoice 2.
+        EngineFailed: this is the flow of neither.
     """
 
     def __init__(
@@ -69,25 +63,22 @@ class IncrementalFlow:
         dtype: torch.dtype | None = None,
         pad: bool | None = None,
     ) -> None:
-        _check(flow)
+        self._generation = generation_of(flow)
         matching = flow.decoder
-        weight: Tensor = flow.encoder_proj.weight
+        weight: Tensor = flow.spk_embed_affine_layer.weight
         dtype = dtype or weight.dtype
-        times, self._lengths = _schedule(steps, cosine=matching.t_scheduler == "cosine")
+        self._starts, self._lengths = _schedule(steps, cosine=matching.t_scheduler == "cosine")
         with torch.inference_mode():
-            self.encoder = Encoder(flow, dtype)
+            self.encoder = self._generation.encoder(flow, dtype)
             self._speaker = Linear.of(flow.spk_embed_affine_layer, dtype)
-            self.estimator = Estimator(matching.estimator, dtype)
-            self.times = [
-                [stage.to(dtype) for stage in stages]
-                for stages in time_embeddings(matching.estimator, times)
-            ]
+            self._prepare(matching.estimator, dtype, self._starts)
             self._noise: Tensor = matching.rand_noise[0].T.to(weight.device, torch.float32)
-        self._attention = _KINDS[cache]
+        self._attention = self._generation.attentions[cache]
         self._guidance = float(matching.inference_cfg_rate)
         self._rate = int(flow.input_frame_rate)
         self._pad = weight.device.type != "cpu" if pad is None else pad
-        block, ratio = int(flow.encoder.static_chunk_size), self.encoder.ratio
+        ratio = self.encoder.ratio
+        block = int(matching.estimator.static_chunk_size) // ratio
         self.geometry = Geometry(
             block=block,
             look_ahead=self.encoder.look_ahead,
@@ -99,8 +90,10 @@ class IncrementalFlow:
     def bytes_per_second(self) -> int:
         """Bytes that a second of speech takes in its stream's caches, without spare room."""
         empty = self._empty()
-        per_token, per_frame = (_bytes_per_frame(store) for store in empty.encoder)
-        per_frame += sum(_bytes_per_frame(store) for store in empty.estimator)
+        rates = 1, self.geometry.ratio
+        encoder = zip(rates, map(_bytes_per_frame, empty.encoder), strict=False)
+        per_frame = sum(map(_bytes_per_frame, empty.estimator))
+        per_token = sum(rate * size for rate, size in encoder)
         return self._rate * (per_token + self.geometry.ratio * per_frame)
 
     @torch.inference_mode()
@@ -163,15 +156,22 @@ class IncrementalFlow:
         counts = [stream.count for stream in streams]
         length = self.geometry.block if self._pad else max(counts)
         caches = [stream.cache for stream in streams]
-        means, look_ahead, upsampled = self.encoder(
+        means, encoded = self.encoder(
             caches, [stream.upcoming for stream in streams], counts, length
         )
         mel, contexts = self._integrate(streams, means)
         for row, cache in enumerate(caches):
-            cache.look_ahead = look_ahead[row : row + 1].clone()
-            cache.upsampled = upsampled[row : row + 1].clone()
+            cache.encoder_contexts = tuple(each[row : row + 1].clone() for each in encoded)
             cache.contexts = contexts[:, PAIR * row : PAIR * (row + 1)].clone()
         return [stream.computed(each) for stream, each in zip(streams, mel, strict=True)]
+
+    def _prepare(self, estimator: Any, dtype: torch.dtype, times: Sequence[float]) -> None:
+        """Prepares the estimator, and what it needs of these times."""
+        self.estimator = self._estimator(estimator, dtype)
+        self.times = list(self._generation.times(estimator, times).to(dtype).unbind(0))
+
+    def _estimator(self, estimator: Any, dtype: torch.dtype) -> AnyEstimator:
+        return self._generation.estimator(estimator, dtype)
 
     def _integrate(self, streams: Sequence[FlowStream], means: Tensor) -> tuple[Tensor, Tensor]:
         """Euler's method from noise to mel [streams, frames, 80], guided away from the rows
@@ -189,9 +189,13 @@ class IncrementalFlow:
             given[..., :size] = x[:, None]
             velocity, context = self.estimator(given.flatten(0, 1), times, contexts[step], attend)
             after.append(context)
-            guided, free = velocity.float().view(-1, PAIR, frames, size).unbind(1)
-            x = x + length * ((1 + self._guidance) * guided - self._guidance * free)
+            x = self._advanced(x, velocity.unflatten(0, (-1, PAIR)), length)
         return x, torch.stack(after)
+
+    def _advanced(self, x: Tensor, velocities: Tensor, length: float) -> Tensor:
+        """The state [..., a, b] after a step with the velocities [..., 2, a, b] of each pair."""
+        guided, free = velocities.float().unbind(-3)
+        return x + length * ((1 + self._guidance) * guided - self._guidance * free)
 
     def _conditions(self, streams: Sequence[FlowStream], means: Tensor) -> Tensor:
         """The estimator's input [streams, 2, frames, 4 * 80]: state (to be filled in), means,
@@ -213,13 +217,12 @@ class IncrementalFlow:
     @torch.inference_mode()
     def _empty(self) -> Snapshot:
         """The state before the first token of a prompt."""
-        look_ahead, upsampled, stores = self.encoder.empty()
+        contexts, stores = self.encoder.empty()
         context = self.estimator.empty()
         past = self._attention.empty(self.estimator.attentions)
         return Snapshot(
             tokens=0,
-            look_ahead=look_ahead,
-            upsampled=upsampled,
+            encoder_contexts=contexts,
             encoder=stores,
             contexts=torch.stack([context] * len(self.times)),
             estimator=tuple(past for _ in self.times),
@@ -244,21 +247,3 @@ def _schedule(steps: int, *, cosine: bool) -> tuple[list[float], list[float]]:
 def _bytes_per_frame(store: Tensor) -> int:
     """Bytes of one frame of a store [..., frames, channels]."""
     return math.prod(store.shape[:-2]) * store.shape[-1] * store.element_size()
-
-
-def _check(flow: Any) -> None:
-    """Refuses what is built otherwise than CosyVoice 2's flow."""
-    kinds = [type(part).__name__ for part in (flow, getattr(flow, "encoder", None))]
-    if kinds != ["CausalMaskedDiffWithXvec", "UpsampleConformerEncoder"]:
-        raise EngineFailed(
-            f"the incremental flow is made for CosyVoice 2; this model's is a {kinds[0]}"
-        )
-    encoder, estimator = flow.encoder, flow.decoder.estimator
-    ratio = encoder.up_layer.stride
-    layers = [*encoder.encoders, *encoder.up_encoders]
-    plain = all(
-        layer.normalize_before and layer.conv_module is None and layer.feed_forward_macaron is None
-        for layer in layers
-    )
-    if not plain or estimator.static_chunk_size != ratio * encoder.static_chunk_size:
-        raise EngineFailed("this flow's layers or blocks are not those of CosyVoice 2")

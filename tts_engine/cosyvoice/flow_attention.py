@@ -1,4 +1,4 @@
-"""Attention of the estimator over a block, with the past read from caches.
+"""Attention of CosyVoice 2's estimator over a block, with the past read from caches.
 
 A block sees all of itself and all that was before it, so there is no mask: its queries attend to
 the voice's keys, the stream's own, and the block's. Rows of a batch belong to streams of different
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tts_engine.cosyvoice.flow_cache import Store
+from tts_engine.cosyvoice.flow_cache import Growing, Store
 
 #: rows of a stream in a batch: with the conditions, and without
 PAIR = 2
@@ -36,20 +36,25 @@ class Projections:
 
     Parameters:
         qkv: [3 * heads * d, channels].
+        bias: [3 * heads * d], or None.
         heads: number of heads.
     """
 
     qkv: Tensor
+    bias: Tensor | None
     heads: int
 
     @classmethod
     def of(cls, attention: Any, dtype: torch.dtype) -> Projections:
-        """Takes over a self-attention of diffusers, whose projections have no bias."""
-        query, key, value = (
-            each.weight.detach() for each in (attention.to_q, attention.to_k, attention.to_v)
-        )
-        scale = (query.shape[0] // attention.heads) ** -0.5
-        return cls(torch.cat([query * scale, key, value]).to(dtype), attention.heads)
+        """Takes over a self-attention of diffusers or of a DiT, with biases or without any."""
+        linears = (attention.to_q, attention.to_k, attention.to_v)
+        scale = (linears[0].out_features // attention.heads) ** -0.5
+        query, key, value = (each.weight.detach() for each in linears)
+        qkv, bias = torch.cat([query * scale, key, value]).to(dtype), None
+        if linears[0].bias is not None:
+            query, key, value = (each.bias.detach() for each in linears)
+            bias = torch.cat([query * scale, key, value]).to(dtype)
+        return cls(qkv, bias, attention.heads)
 
     @property
     def width(self) -> int:
@@ -64,8 +69,8 @@ class Projections:
     def split(self, x: Tensor) -> Tensor:
         """Queries, keys and values of [rows, frames, channels]: [3, rows, heads, frames, d]."""
         rows, frames, _ = x.shape
-        qkv = functional.linear(x, self.qkv).view(rows, frames, 3, self.heads, self.width)
-        return qkv.permute(2, 0, 3, 1, 4)
+        qkv = functional.linear(x, self.qkv, self.bias)
+        return qkv.view(rows, frames, 3, self.heads, self.width).permute(2, 0, 3, 1, 4)
 
 
 class Attention(Protocol):
@@ -88,6 +93,9 @@ class Attention(Protocol):
 class CachedAttention(ABC):
     """Attention of one Euler step of a block, over the stores of some streams.
 
+    Parameters:
+        stores, counts: as given.
+
     Args:
         stores: that step's, of each stream; room is reserved in them, and nothing committed.
         frames: frames of the block.
@@ -95,11 +103,9 @@ class CachedAttention(ABC):
     """
 
     def __init__(self, stores: Sequence[Store], frames: int, counts: Sequence[int]) -> None:
-        self._rooms = [store.reserve(frames).unbind(0) for store in stores]
-        self._prefixes = [store.prefix.unbind(0) for store in stores]
-        self._own = [
-            store.with_next(count).unbind(0) for store, count in zip(stores, counts, strict=True)
-        ]
+        self.stores = stores
+        self.counts = counts
+        self._past = Growing(stores, frames, counts)
 
     @staticmethod
     @abstractmethod
@@ -109,15 +115,6 @@ class CachedAttention(ABC):
     @abstractmethod
     def __call__(self, layer: int, weights: Projections, x: Tensor) -> Tensor:
         """Attends as an `Attention` does."""
-
-    def _kept(self, layer: int, stream: int, new: Tensor) -> Tensor:
-        """Keeps a stream's frames; returns all that it has, the voice's first.
-
-        Both runs are copied into one, for a moment: one fused attention over the copy costs half
-        as much as two over the parts.
-        """
-        self._rooms[stream][layer].copy_(new)
-        return torch.cat([self._prefixes[stream][layer], self._own[stream][layer]], -2)
 
 
 class KeyValueAttention(CachedAttention):
@@ -132,10 +129,14 @@ class KeyValueAttention(CachedAttention):
     def __call__(self, layer: int, weights: Projections, x: Tensor) -> Tensor:
         """Keeps keys and values."""
         attended: list[Tensor] = []
-        for stream, qkv in enumerate(weights.split(x).split(PAIR, 1)):
-            k, v = self._kept(layer, stream, qkv[1:])
+        for stream, qkv in enumerate(self._projected(weights, x).split(PAIR, 1)):
+            k, v = self._past.keep(layer, stream, qkv[1:])
             attended.append(functional.scaled_dot_product_attention(qkv[0], k, v, scale=1.0))
-        return merged(_one(attended))
+        return merged(in_one(attended))
+
+    def _projected(self, weights: Projections, x: Tensor) -> Tensor:
+        """Queries, keys and values, [3, rows, heads, frames, d]."""
+        return weights.split(x)
 
 
 class HiddenAttention(CachedAttention):
@@ -156,9 +157,9 @@ class HiddenAttention(CachedAttention):
         q = (q.transpose(1, 2) @ key).flatten(1, 2)[:, None]
         attended: list[Tensor] = []
         for stream, (mine, new) in enumerate(zip(q.split(PAIR), x.split(PAIR), strict=True)):
-            kept = self._kept(layer, stream, new)[:, None]
+            kept = self._past.keep(layer, stream, new)[:, None]
             attended.append(functional.scaled_dot_product_attention(mine, kept, kept, scale=1.0))
-        return merged(_one(attended).view(rows, heads, frames, channels) @ value.mT)
+        return merged(in_one(attended).view(rows, heads, frames, channels) @ value.mT)
 
 
 def merged(heads: Tensor) -> Tensor:
@@ -166,5 +167,6 @@ def merged(heads: Tensor) -> Tensor:
     return heads.transpose(1, 2).flatten(2)
 
 
-def _one(parts: list[Tensor]) -> Tensor:
+def in_one(parts: list[Tensor]) -> Tensor:
+    """The rows of all streams."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -8,7 +8,6 @@ stream whose past outgrows the engine goes on without it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from tts_engine.cosyvoice.flow import IncrementalFlow
 from tts_engine.cosyvoice.flow_attention import PAIR, Attention, KeyValueAttention
 from tts_engine.cosyvoice.flow_cache import Store
 from tts_engine.cosyvoice.flow_estimator import Estimator
+from tts_engine.cosyvoice.flow_generation import check_second
 from tts_engine.cosyvoice.tensorrt_run import Lanes, Run
 
 
@@ -45,21 +45,15 @@ class BlockFlow(IncrementalFlow):
         steps: int = 10,
         dtype: torch.dtype | None = None,
     ) -> None:
+        # The base prepares the estimator, for which it takes both.
+        check_second(flow)
+        self._lanes = lanes
+        self._past = past
         super().__init__(flow, steps=steps, dtype=dtype, pad=True)
-        with torch.inference_mode():
-            self.estimator = EngineEstimator(
-                flow.decoder.estimator, dtype or flow.encoder_proj.weight.dtype, lanes, past
-            )
-        self._attention = _OpenAttention
 
-
-class _OpenAttention(KeyValueAttention):
-    """Attention that also shows what it is over."""
-
-    def __init__(self, stores: Sequence[Store], frames: int, counts: Sequence[int]) -> None:
-        super().__init__(stores, frames, counts)
-        self.stores = stores
-        self.counts = counts
+    def _estimator(self, estimator: Any, dtype: torch.dtype) -> Estimator:
+        """See IncrementalFlow."""
+        return EngineEstimator(estimator, dtype, self._lanes, self._past)
 
 
 class EngineEstimator(Estimator):
@@ -84,15 +78,16 @@ class EngineEstimator(Estimator):
         ]
 
     def __call__(
-        self, x: Tensor, times: Sequence[Tensor], contexts: Tensor, attend: Attention
+        self, x: Tensor, times: Tensor, contexts: Tensor, attend: Attention
     ) -> tuple[Tensor, Tensor]:
         """See Estimator; each pair of rows is a stream's."""
-        assert isinstance(attend, _OpenAttention)
+        # The block's room was reserved when this was made: a store that had to grow was copied on
+        # the main stream, for which the lanes wait, and they find the room there.
+        assert isinstance(attend, KeyValueAttention)
         if any(store.total > self._past for store in attend.stores):
             return super().__call__(x, times, contexts, attend)
-        time = torch.stack(list(times))
         pairs = zip(x.split(PAIR), contexts.split(PAIR), attend.stores, attend.counts, strict=True)
-        done = self._lanes.each([partial(self._one, time, *pair) for pair in pairs])
+        done = self._lanes.each([partial(self._one, times, *pair) for pair in pairs])
         velocities, after = zip(*done, strict=True)
         return torch.cat(velocities), torch.cat(after)
 

@@ -8,6 +8,7 @@ never written again, and shared by reference. A stream appends its own behind it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,11 +36,6 @@ class Store:
         """Frames kept, those of the prefix included."""
         return self.prefix.shape[-2] + self.length
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held beyond the prefix, spare room included."""
-        return self._own.numel() * self._own.element_size()
-
     def reserve(self, frames: int) -> Tensor:
         """Room for the next `frames` frames, [..., frames, channels], to be written in place."""
         if self.length + frames > self._own.shape[-2]:
@@ -63,32 +59,51 @@ class Store:
         return torch.cat([self.prefix, self.with_next(0)], -2)
 
 
+class Growing:
+    """The stores of some streams, as a block is written into them layer by layer.
+
+    Args:
+        stores: [layers, ...] of each stream; room is reserved in them, and nothing committed.
+        frames: frames of the block.
+        counts: those of each stream that are no padding.
+    """
+
+    def __init__(self, stores: Sequence[Store], frames: int, counts: Sequence[int]) -> None:
+        self._rooms = [store.reserve(frames).unbind(0) for store in stores]
+        self._prefixes = [store.prefix.unbind(0) for store in stores]
+        self._own = [
+            store.with_next(count).unbind(0) for store, count in zip(stores, counts, strict=True)
+        ]
+
+    def keep(self, layer: int, stream: int, new: Tensor) -> Tensor:
+        """Keeps a stream's frames of a layer; returns all that it has, the voice's first.
+
+        Both runs are copied into one, for a moment: one fused attention over the copy costs half
+        as much as two over the parts.
+        """
+        self._rooms[stream][layer].copy_(new)
+        return torch.cat([self._prefixes[stream][layer], self._own[stream][layer]], -2)
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The state of a flow after some complete blocks. Read-only, and shared by every stream.
 
     Parameters:
         tokens: tokens computed, a multiple of the block.
-        look_ahead, upsampled: contexts of the encoder's two causal convolutions, [1, k - 1, 512].
+        encoder_contexts: of the encoder's causal convolutions, [1, k - 1, channels] each.
         encoder: keys and values of the encoder's two halves, [layers, 2, 1, heads, frames, d]; a
-            token is one frame in the first, and several in the second.
+            token is one frame in the first, and several in the second. CosyVoice 3 has none.
         contexts: of the estimator's convolutions, [steps, 2, k - 1, all their channels].
         estimator: of the estimator's attentions, one tensor a step: [layers, 2, 2, heads, frames,
             d] (keys and values; conditioned and not) or [layers, 2, frames, channels].
     """
 
     tokens: int
-    look_ahead: Tensor
-    upsampled: Tensor
+    encoder_contexts: tuple[Tensor, ...]
     encoder: tuple[Tensor, ...]
     contexts: Tensor
     estimator: tuple[Tensor, ...]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all tensors."""
-        small = (self.look_ahead, self.upsampled, self.contexts)
-        return sum(x.numel() * x.element_size() for x in (*small, *self.encoder, *self.estimator))
 
 
 class Cache:
@@ -100,21 +115,15 @@ class Cache:
 
     def __init__(self, start: Snapshot) -> None:
         self.tokens = start.tokens
-        self.look_ahead = start.look_ahead
-        self.upsampled = start.upsampled
+        self.encoder_contexts = start.encoder_contexts
         self.contexts = start.contexts
         self.encoder = tuple(Store(prefix) for prefix in start.encoder)
         self.estimator = tuple(Store(prefix) for prefix in start.estimator)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the stream holds beyond its voice's, but for a megabyte of contexts."""
-        return sum(store.nbytes for store in (*self.encoder, *self.estimator))
-
     def commit(self, tokens: int, ratio: int) -> None:
         """Keeps a block of `tokens` tokens and `ratio` frames a token in all stores."""
         frames = tokens * ratio
-        for store, kept in zip(self.encoder, (tokens, frames), strict=True):
+        for store, kept in zip(self.encoder, (tokens, frames), strict=False):
             store.commit(kept)
         for store in self.estimator:
             store.commit(frames)
@@ -124,8 +133,7 @@ class Cache:
         """A read-only copy of the present state."""
         return Snapshot(
             tokens=self.tokens,
-            look_ahead=self.look_ahead,
-            upsampled=self.upsampled,
+            encoder_contexts=self.encoder_contexts,
             encoder=tuple(store.frozen() for store in self.encoder),
             contexts=self.contexts,
             estimator=tuple(store.frozen() for store in self.estimator),

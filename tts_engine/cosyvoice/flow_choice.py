@@ -10,11 +10,14 @@ import torch
 from loguru import logger
 
 from tts_engine.cosyvoice import export, flow_attention, flow_estimator, flow_layers
+from tts_engine.cosyvoice.block_run import StepRun
 from tts_engine.cosyvoice.flow import IncrementalFlow
 from tts_engine.cosyvoice.flow_block import BlockFlow
+from tts_engine.cosyvoice.flow_generation import check_second, generation_of
 from tts_engine.cosyvoice.flow_recompute import RecomputedFlow
-from tts_engine.cosyvoice.loader import DTYPES, CosyVoice
-from tts_engine.cosyvoice.tensorrt import open_engine
+from tts_engine.cosyvoice.graphs import Graphs
+from tts_engine.cosyvoice.loader import DTYPES, CosyVoice, free_bytes
+from tts_engine.cosyvoice.tensorrt import open_engine, sha256_of
 from tts_engine.cosyvoice.tensorrt_plan import Mode, Plan, block_plan, estimator_plan
 from tts_engine.cosyvoice.tensorrt_run import CONTEXTS, Lanes, lanes_of
 from tts_engine.cosyvoice.wire import Settings
@@ -37,14 +40,22 @@ def build_flow(
 
     Args:
         model: whose `flow` to take.
-        settings: its steps, cache and requests.
+        settings: its steps, cache and requests, and whether to compile and record.
         mode: what computes the estimator; see `tensorrt_plan.check_fit` for what cannot be.
         engines: folder of TensorRT's engines.
 
     Raises:
+        EngineFailed: this is no flow that is known, or the block is asked for of another one than
+            CosyVoice 2's.
         EngineFailed, ModelMissing, ModelCorrupt: see `tensorrt.open_engine`.
     """
+    # Before minutes are spent on an engine for it.
+    generation_of(model.flow)
+    if mode == "block":
+        check_second(model.flow)
     steps = settings.steps
+    if mode == "off" and _fixed(model, settings):
+        return _by_torch(model, settings)
     if mode == "off":
         return IncrementalFlow(
             model.flow, steps=steps, cache="hidden" if settings.cache == "hidden" else "kv"
@@ -58,17 +69,37 @@ def build_flow(
     return BlockFlow(model.flow, lanes=_lanes(plan, model, engines, count), past=PAST, steps=steps)
 
 
+def _fixed(model: CosyVoice, settings: Settings) -> bool:
+    """The block is to be compiled or recorded, and can be."""
+    if not (settings.compile or settings.cuda_graphs):
+        return False
+    fits = settings.cache == "kv" and model.kind == "cosyvoice2"
+    if not fits:
+        logger.warning("only the language model is compiled or recorded, not this flow")
+    return fits
+
+
+def _by_torch(model: CosyVoice, settings: Settings) -> IncrementalFlow:
+    """A flow whose blocks have one shape."""
+    run = StepRun(
+        IncrementalFlow(model.flow).estimator,
+        compile=settings.compile,
+        graphs=Graphs() if settings.cuda_graphs else None,
+    )
+    return BlockFlow(model.flow, lanes=Lanes([run]), past=PAST, steps=settings.steps)
+
+
 def exported(model: CosyVoice, precision: str, folder: Path) -> Path:
     """The block of a model as an ONNX file, exported once.
 
     Raises:
         EngineFailed: it cannot be exported, or the folder cannot be written.
+        ModelCorrupt: the flow's checkpoint cannot be read.
     """
     sha = hashlib.sha256(f"{precision} {PAST} {torch.__version__}".encode())
     for module in _RECIPE:
         sha.update(Path(str(module.__file__)).read_bytes())
-    with (model.model_dir / "flow.pt").open("rb") as stream:
-        sha.update(hashlib.file_digest(stream, "sha256").digest())
+    sha.update(sha256_of(model.model_dir / "flow.pt").encode())
     path = folder / f"block-{precision}-{sha.hexdigest()[:16]}.onnx"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,8 +107,11 @@ def exported(model: CosyVoice, precision: str, folder: Path) -> Path:
             if not path.exists():
                 logger.info("exporting the flow's block to {}", path)
                 part = path.with_name(f".{path.name}.part")
-                export.export_block(IncrementalFlow(model.flow), part, streams=1, past=PAST)
-                os.replace(part, path)
+                try:
+                    export.export_block(IncrementalFlow(model.flow), part, streams=1, past=PAST)
+                    os.replace(part, path)
+                finally:
+                    part.unlink(missing_ok=True)
     except OSError as error:
         raise EngineFailed(
             f"the flow's block cannot be kept in {folder}: {error.strerror or error}",
@@ -91,8 +125,7 @@ def _lanes(plan: Plan, model: CosyVoice, folder: Path, count: int) -> Lanes:
     with torch.cuda.device(device):
         gpu = torch.cuda.get_device_name(device)
         trt, engine = open_engine(plan, gpu=gpu, folder=folder, progress=_Told())
-        free = torch.cuda.mem_get_info(device)[0]
-        return lanes_of(trt, engine, device=device, count=count, free=free)
+        return lanes_of(trt, engine, device=device, count=count, free=free_bytes(device))
 
 
 class _Told:

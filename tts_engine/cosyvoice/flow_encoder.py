@@ -1,4 +1,4 @@
-"""The flow's encoder, block by block: speech tokens at 25 Hz in, mean mel frames at 50 Hz out.
+"""The encoder of CosyVoice 2's flow, block by block: speech tokens at 25 Hz in, means at 50 Hz out.
 
 It is a conformer without convolution modules in two halves: tokens, which look three tokens ahead,
 then twice as many frames. Positions are relative, so nothing depends on where a block lies.
@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from tts_engine.cosyvoice.flow_cache import Cache, Store
+from tts_engine.cosyvoice.flow_cache import Cache, Growing, Store
 from tts_engine.cosyvoice.flow_layers import CausalConv, Linear, Norm
+from tts_engine.cosyvoice.flow_look_ahead import LookAhead, embedded
 
 #: positions that a table of relative positions covers at first; it is doubled when it is outgrown
 TABLE = 1024
@@ -34,8 +34,7 @@ class Encoder:
         encoder = flow.encoder
         self._tokens = flow.input_embedding.weight.detach()
         self._embed = _Embed.of(encoder.embed, dtype)
-        self._ahead = CausalConv.of(encoder.pre_lookahead_layer.conv1, dtype)
-        self._after = CausalConv.of(encoder.pre_lookahead_layer.conv2, dtype)
+        self._look_ahead = LookAhead.of(encoder.pre_lookahead_layer, dtype)
         self._upsample = CausalConv.of(encoder.up_layer.conv, dtype)
         self._up_embed = _Embed.of(encoder.up_embed, dtype)
         self._halves = (
@@ -48,13 +47,13 @@ class Encoder:
         self.look_ahead: int = flow.pre_lookahead_len
         self.ratio: int = encoder.up_layer.stride
 
-    def empty(self) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+    def empty(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """The state before the first token: two contexts, and the stores of both halves."""
         stores = tuple(
             self._norm.weight.new_zeros(len(half), 2, 1, half[0].heads, 0, half[0].width)
             for half in self._halves
         )
-        return self._after.empty(1), self._upsample.empty(1), stores
+        return (self._look_ahead.empty(), self._upsample.empty(1)), stores
 
     def __call__(
         self,
@@ -62,7 +61,7 @@ class Encoder:
         tokens: Sequence[Sequence[int]],
         counts: Sequence[int],
         length: int,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """One block of each stream. Reserves room in the stores; commits nothing.
 
         Args:
@@ -76,47 +75,29 @@ class Encoder:
             Means [streams, ratio * length, 80], of which each stream has the first
             `ratio * count`; and the two convolutions' next contexts, [streams, taps - 1, channels].
         """
-        embedded = self._embedded(tokens, length + self.look_ahead)
-        ahead = functional.leaky_relu(self._ahead.valid(embedded))
-        x, look_ahead = self._after(ahead, torch.cat([cache.look_ahead for cache in caches]))
-        x = x + embedded[:, :length]
+        near, far = (
+            torch.cat(each)
+            for each in zip(*(cache.encoder_contexts for cache in caches), strict=True)
+        )
+        x, near = self._look_ahead(self._embedded(tokens, length + self.look_ahead), near)
         x = self._half(0, x, [cache.encoder[0] for cache in caches], counts)
         x = x.repeat_interleave(self.ratio, 1)
-        x, upsampled = self._upsample(x, torch.cat([cache.upsampled for cache in caches]))
+        x, far = self._upsample(x, far)
         frames = [count * self.ratio for count in counts]
         x = self._half(1, self._up_embed(x), [cache.encoder[1] for cache in caches], frames)
-        return self._project(self._norm(x)), look_ahead, upsampled
+        return self._project(self._norm(x)), (near, far)
 
     def _embedded(self, tokens: Sequence[Sequence[int]], length: int) -> Tensor:
         """Embeds tokens; after the end of an utterance come zeros, not a token."""
-        ids = torch.zeros(len(tokens), length, dtype=torch.long)
-        given = torch.zeros(len(tokens), length, 1)
-        for row, each in enumerate(tokens):
-            ids[row, : len(each)] = torch.tensor(each)
-            given[row, : len(each)] = 1
-        table = self._tokens
-        rows = functional.embedding(ids.to(table.device), table).to(self._norm.weight.dtype)
-        return self._embed(rows) * given.to(rows)
+        rows, given = embedded(self._tokens, tokens, length)
+        dtype = self._norm.weight.dtype
+        return self._embed(rows.to(dtype)) * given.to(dtype)
 
     def _half(self, half: int, x: Tensor, stores: Sequence[Store], counts: Sequence[int]) -> Tensor:
-        layers = self._halves[half]
-        rooms = [store.reserve(x.shape[1]).unbind(0) for store in stores]
-        seen = [store.with_next(count) for store, count in zip(stores, counts, strict=True)]
-        for index, layer in enumerate(layers):
-            keys = [_Keys(s.prefix[index], own[index]) for s, own in zip(stores, seen, strict=True)]
-            x = layer(x, [room[index] for room in rooms], keys, [s.total for s in stores])
+        past, before = Growing(stores, x.shape[1], counts), [store.total for store in stores]
+        for index, layer in enumerate(self._halves[half]):
+            x = layer(x, index, past, before)
         return x
-
-
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    """Keys and values of one layer and stream, [2, 1, heads, frames, d]: the voice's, its own."""
-
-    prefix: Tensor
-    own: Tensor
-
-    def whole(self) -> Tensor:
-        return torch.cat([self.prefix, self.own], -2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,19 +141,16 @@ class _Conformer:
         self._activation: nn.Module = layer.feed_forward.activation
         self._down = Linear.of(layer.feed_forward.w_2, dtype)
 
-    def __call__(
-        self, x: Tensor, rooms: Sequence[Tensor], keys: Sequence[_Keys], before: Sequence[int]
-    ) -> Tensor:
+    def __call__(self, x: Tensor, index: int, past: Growing, before: Sequence[int]) -> Tensor:
         """A block [rows, t, channels] that comes after `before` frames of each row."""
         rows, t, _ = x.shape
         qkv = self._qkv(self._norm(x)).view(rows, t, 3, self.heads, self.width)
         qkv = qkv.permute(2, 0, 3, 1, 4)  # [3, rows, heads, t, d]
         attended: list[Tensor] = []
-        for row, (room, key, past) in enumerate(zip(rooms, keys, before, strict=True)):
-            room.copy_(qkv[1:, row : row + 1])
-            k, v = key.whole()
+        for row, frames in enumerate(before):
+            k, v = past.keep(index, row, qkv[1:, row : row + 1])
             q = qkv[0, row : row + 1]
-            near = self._positions(q + self._v, past, k.shape[-2])
+            near = self._positions(q + self._v, frames, k.shape[-2])
             weights = torch.softmax(torch.matmul(q + self._u, k.mT) + near, -1)
             attended.append(weights @ v)
         out = torch.cat(attended).transpose(1, 2).reshape(rows, t, -1)

@@ -1,4 +1,4 @@
-"""The flow's estimator, block by block: the velocity of the mel at one Euler step.
+"""The estimator of CosyVoice 2's flow, block by block: the velocity of the mel at one Euler step.
 
 It is a U-net in name only: every stage has the same length. A stage is a residual block of two
 causal convolutions and some transformer blocks; each Euler step has contexts of its own.
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tts_engine.cosyvoice.flow_attention import PAIR, Attention, Projections
-from tts_engine.cosyvoice.flow_layers import CausalConv, Linear, Norm
+from tts_engine.cosyvoice.flow_layers import CausalConv, Linear, Norm, in_single
 from tts_engine.errors import EngineFailed
 
 
@@ -57,13 +57,13 @@ class Estimator:
         return self._project.weight.new_zeros(PAIR, self._context, self.width)
 
     def __call__(
-        self, x: Tensor, times: Sequence[Tensor], contexts: Tensor, attend: Attention
+        self, x: Tensor, times: Tensor, contexts: Tensor, attend: Attention
     ) -> tuple[Tensor, Tensor]:
         """One Euler step of one block of each stream; rows are pairs, with conditions and without.
 
         Args:
             x: [rows, frames, 320]: state, means, speaker, given mel.
-            times: what each stage adds for the present time, [channels] each.
+            times: what each stage adds for the present time, [stages, channels].
             contexts: [rows, taps - 1, width].
             attend: attention with the streams' past.
 
@@ -73,7 +73,7 @@ class Estimator:
         walk = _Contexts(contexts.split(self._widths, -1))
         skips: list[Tensor] = []
         layer = 0
-        for index, (stage, time) in enumerate(zip(self._stages, times, strict=True)):
+        for index, (stage, time) in enumerate(zip(self._stages, times.unbind(0), strict=True)):
             if stage.joins:
                 x = torch.cat([x, skips.pop()], -1)
             x = stage.residual(x, time, walk)
@@ -184,8 +184,8 @@ class _Stage:
         return self.second(self.first(x, walk) + time, walk) + self.shortcut(x)
 
 
-def time_embeddings(estimator: Any, times: Sequence[float]) -> list[list[Tensor]]:
-    """What each stage adds at each of these times, [channels] each, computed in single precision.
+def time_embeddings(estimator: Any, times: Sequence[float]) -> Tensor:
+    """What each stage adds at each of these times, [times, stages, channels], in single precision.
 
     Half precision would round the time itself, which is multiplied by 1000 in its embedding.
 
@@ -201,10 +201,6 @@ def time_embeddings(estimator: Any, times: Sequence[float]) -> list[list[Tensor]
     outer = estimator.time_mlp
     device = outer.linear_1.weight.device
     waves = estimator.time_embeddings(torch.tensor(list(times), device=device))
-    hidden = _single(outer.linear_2, outer.act(_single(outer.linear_1, waves)))
-    stages = [_single(resnet.mlp[1], functional.mish(hidden)) for resnet in resnets]
-    return [[stage[index] for stage in stages] for index in range(len(times))]
-
-
-def _single(linear: Any, x: Tensor) -> Tensor:
-    return functional.linear(x, linear.weight.detach().float(), linear.bias.detach().float())
+    hidden = in_single(outer.linear_2, outer.act(in_single(outer.linear_1, waves)))
+    stages = [in_single(resnet.mlp[1], functional.mish(hidden)) for resnet in resnets]
+    return torch.stack(stages, 1)

@@ -1,4 +1,4 @@
-"""The layers that the flow's encoder and estimator share, over the checkpoint's weights.
+"""The layers that the flows' encoders and estimators share, over the checkpoint's weights.
 
 Everything is laid out [rows, frames, channels], in which every layer is one matrix product: no
 transposing between convolutions, norms and attention. Weights are taken over by reference where
@@ -8,6 +8,7 @@ neither their type nor their layout changes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,11 @@ class Linear:
     def __call__(self, x: Tensor) -> Tensor:
         """[..., in] to [..., out]."""
         return functional.linear(x, self.weight, self.bias)
+
+
+def in_single(linear: Any, x: Tensor) -> Tensor:
+    """Applies a linear layer with a bias in single precision, whatever its own is."""
+    return functional.linear(x, linear.weight.detach().float(), linear.bias.detach().float())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -29,24 +28,25 @@ class RecomputedFlow(IncrementalFlow):
     """A flow whose estimator is an engine of upstream's export. Streams keep means, nothing else.
 
     Args:
-        flow: a CausalMaskedDiffWithXvec in evaluation mode.
+        flow: of either generation, in evaluation mode.
         lanes: of the engine, or of anything that computes the same.
         steps: Euler steps.
         dtype: of the encoder; None takes the module's.
 
     Raises:
-        EngineFailed: this is not the flow of CosyVoice 2.
+        EngineFailed: this is the flow of neither.
     """
 
     def __init__(
         self, flow: Any, *, lanes: Lanes, steps: int = 10, dtype: torch.dtype | None = None
     ) -> None:
         super().__init__(flow, steps=steps, dtype=dtype)
-        del self.estimator, self.times  # the engine's are its own
         self._lanes = lanes
-        self._starts = [0.0, *accumulate(self._lengths)][:-1]
         longest = ESTIMATOR_FRAMES[-1] // self.geometry.ratio
         self.geometry = replace(self.geometry, limit=min(self.geometry.limit, longest))
+
+    def _prepare(self, estimator: Any, dtype: torch.dtype, times: Sequence[float]) -> None:
+        """See IncrementalFlow: nothing, since the engine has an estimator of its own."""
 
     def _integrate(self, streams: Sequence[FlowStream], means: Tensor) -> tuple[Tensor, Tensor]:
         """See IncrementalFlow; there are no contexts."""
@@ -68,8 +68,7 @@ class RecomputedFlow(IncrementalFlow):
         for start, length in zip(self._starts, self._lengths, strict=True):
             inputs["x"].copy_(x.expand_as(inputs["x"]))
             inputs["t"].fill_(start)
-            guided, free = run(inputs)[ESTIMATOR_OUTPUT].float()
-            x = x + length * ((1 + self._guidance) * guided - self._guidance * free)
+            x = self._advanced(x, run(inputs)[ESTIMATOR_OUTPUT], length)
         mel[:count] = x[:, before:].T
         return mel
 
@@ -96,12 +95,11 @@ class RecomputedFlow(IncrementalFlow):
     @torch.inference_mode()
     def _empty(self) -> Snapshot:
         """See IncrementalFlow: in place of the attentions' past come the means."""
-        look_ahead, upsampled, stores = self.encoder.empty()
+        contexts, stores = self.encoder.empty()
         return Snapshot(
             tokens=0,
-            look_ahead=look_ahead,
-            upsampled=upsampled,
+            encoder_contexts=contexts,
             encoder=stores,
-            contexts=look_ahead.new_zeros(0, PAIR, 0),
-            estimator=(look_ahead.new_zeros(0, self._noise.shape[1]),),
+            contexts=contexts[0].new_zeros(0, PAIR, 0),
+            estimator=(contexts[0].new_zeros(0, self._noise.shape[1]),),
         )

@@ -48,11 +48,6 @@ class FlowVoice:
     mel: Tensor
     speaker: Tensor
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held on the device."""
-        return self.start.nbytes + self.mel.numel() * self.mel.element_size()
-
 
 class FlowStream:
     """The tokens and the state of one utterance. Made by `IncrementalFlow.open`."""
@@ -125,11 +120,6 @@ class FlowStream:
         if self._cache is None:
             raise EngineFailed("the stream of mel frames is closed")
         return self._cache
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held beyond the voice's."""
-        return 0 if self._cache is None else self._cache.nbytes
 
     @property
     def pending(self) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,18 +31,12 @@ from tts_engine.errors import EngineFailed, ModelCorrupt, ModelMissing
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
+    from tts_engine.cosyvoice.loader import Tokenizer
+
 EMBEDDER = "campplus.onnx"
 EMBEDDING = 192
 #: upper edge of the mel that each kind was trained on
 _TOP_HZ: dict[Kind, float] = {"cosyvoice2": 8_000.0, "cosyvoice3": 12_000.0}
-
-
-class Tokenizer(Protocol):
-    """See `loader.Tokenizer`."""
-
-    def encode(self, text: str, **options: Any) -> list[int]:
-        """Ids of a text."""
-        ...
 
 
 class Frontend:
@@ -158,7 +152,7 @@ def _fbank(wav_16k: Samples) -> Frames:
     except ImportError as error:
         raise EngineFailed(
             "Measuring a voice needs kaldi-native-fbank, which is not installed",
-            mend="Run `make cosyvoice`",
+            mend="Run `make engines`",
         ) from error
     options = kaldi_native_fbank.FbankOptions()
     options.frame_opts.samp_freq = TOKEN_SAMPLE_RATE

@@ -2,7 +2,7 @@
 
 Rows come and go between steps. They always fill the first places: when one leaves, the last moves
 into its place. Memory grows with the rows and with the longest of them, and is given back when the
-last row leaves.
+last row leaves, unless it is to be kept.
 """
 
 from __future__ import annotations
@@ -53,6 +53,9 @@ class KvCache:
         self._heads = heads
         self._max_rows = max_rows
         self._rows: list[CacheRow] = []
+        self._kept = False
+        #: counts up whenever the tensor is another one
+        self.version = 0
         # [layers, rows, positions, keys then values of all heads, channels]
         self._data = torch.empty(layers, 0, 0, 2 * heads, size, dtype=dtype, device=device)
 
@@ -67,6 +70,15 @@ class KvCache:
         layers, _, _, heads, size = self._data.shape
         return layers * heads * size * self._data.itemsize
 
+    @property
+    def positions(self) -> int:
+        """Positions of a row that there is room for."""
+        return self._data.shape[2]
+
+    def keep(self) -> None:
+        """Gives no memory back: what was recorded with its address can be replayed."""
+        self._kept = True
+
     @torch.inference_mode()
     def take(self) -> CacheRow:
         """A new row, empty; the caller keeps to `max_rows`."""
@@ -80,7 +92,7 @@ class KvCache:
     def release(self, row: CacheRow) -> None:
         """Gives a row's place back."""
         last = self._rows.pop()
-        if not self._rows:
+        if not self._rows and not self._kept:
             self._resize(0, 0)
             return
         if last is not row:
@@ -107,6 +119,7 @@ class KvCache:
         return both[:, : self._heads], both[:, self._heads :]
 
     def _resize(self, rows: int, positions: int) -> None:
+        self.version += 1
         old = self._data
         layers, kept_rows, kept_positions, heads, size = old.shape
         self._data = old.new_zeros(layers, rows, positions, heads, size)

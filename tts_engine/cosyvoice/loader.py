@@ -15,7 +15,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psutil
 import torch
@@ -23,24 +23,15 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from tts_engine.cosyvoice.architecture import build, read_architecture
+from tts_engine.cosyvoice.kind import BACKBONE, PARTS, Kind, kind_of
 from tts_engine.cosyvoice.modules import contained, import_modules, knows_cosyvoice3
-from tts_engine.errors import ConfigError, EngineFailed, ModelCorrupt, ModelMissing
+from tts_engine.errors import ConfigError, EngineFailed, ModelCorrupt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Kind = Literal["cosyvoice2", "cosyvoice3"]
-
-#: the directory of the language model's configuration and of the text tokenizer
-BACKBONE = "CosyVoice-BlankEN"
-#: the speech tokenizer of each kind
-SPEECH_TOKENIZERS: dict[Kind, str] = {
-    "cosyvoice2": "speech_tokenizer_v2.onnx",
-    "cosyvoice3": "speech_tokenizer_v3.onnx",
-}
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
-_PARTS = ("llm", "flow", "hift")
 #: beside the weights: activations, caches of one short request, the libraries' own
 _SPARE_BYTES = 400 << 20
 
@@ -59,9 +50,10 @@ class CosyVoice:
 
     Parameters:
         kind: which generation.
-        llm: Qwen2LM: text and earlier speech tokens -> next speech token; in `dtype`.
-        flow: CausalMaskedDiffWithXvec (CosyVoice 2): speech tokens -> mel; in `dtype`.
-        hift: HiFTGenerator: mel -> samples; always float32, its weight norms folded into weights.
+        llm: Qwen2LM or CosyVoice3LM: text and earlier speech tokens -> next one; in `dtype`.
+        flow: CausalMaskedDiffWithXvec or CausalMaskedDiffWithDiT: speech tokens -> mel; in `dtype`.
+        hift: HiFTGenerator or CausalHiFTGenerator: mel -> samples; always float32, its weight norms
+            folded into weights.
         tokenizer: of the text.
         sample_rate: samples per second of what `hift` gives.
         token_rate: speech tokens per second.
@@ -114,7 +106,7 @@ def load(
         architecture = read_architecture(
             model_dir / f"{kind}.yaml", qwen_pretrain_path=str(model_dir / BACKBONE)
         )
-        parts = {name: _part(name, architecture, model_dir) for name in _PARTS}
+        parts = {name: _part(name, architecture, model_dir) for name in PARTS}
         tokenizer = build_tokenizer(architecture)
     _fold_weight_norms(parts["hift"])
     for name in ("llm", "flow"):
@@ -134,37 +126,6 @@ def load(
         dtype=number,
         model_dir=model_dir,
     )
-
-
-def kind_of(model_dir: Path) -> Kind:
-    """Which model a directory holds, by its configuration file; every file must be there.
-
-    Raises:
-        ModelMissing: there is no such directory, or files are missing; all of them are named.
-        ModelCorrupt: it is the directory of another model.
-    """
-    if not model_dir.is_dir():
-        raise ModelMissing(
-            f"there is no CosyVoice model in {model_dir}",
-            mend="Name its directory with tts.cosyvoice.model_dir; docs/cosyvoice.md says where "
-            "models come from.",
-        )
-    found: list[Kind] = [
-        each for each in SPEECH_TOKENIZERS if (model_dir / f"{each}.yaml").exists()
-    ]
-    if not found:
-        if (model_dir / "cosyvoice.yaml").exists():
-            raise ModelCorrupt(
-                f"{model_dir} holds a CosyVoice 1 model",
-                mend="Use CosyVoice2-0.5B or Fun-CosyVoice3.",
-            )
-        raise ModelMissing(f"{model_dir} has neither cosyvoice2.yaml nor cosyvoice3.yaml")
-    kind = found[0]
-    files = [f"{name}.pt" for name in _PARTS]
-    files += ["campplus.onnx", SPEECH_TOKENIZERS[kind], f"{BACKBONE}/config.json"]
-    if absent := [each for each in files if not (model_dir / each).is_file()]:
-        raise ModelMissing(f"{model_dir} is not complete: {', '.join(absent)} missing")
-    return kind
 
 
 def build_part(name: str, architecture: Mapping[str, Any], *, seed: int = 0) -> nn.Module:
@@ -285,6 +246,13 @@ def device_of(name: str) -> torch.device:
     return device
 
 
+def free_bytes(device: torch.device) -> int:
+    """Bytes of a device's memory, or of this machine's, that are free now."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return psutil.virtual_memory().available
+
+
 def _dtype(name: str, device: str) -> torch.dtype:
     if name not in DTYPES:
         raise ConfigError(f"there is no dtype {name!r}", mend=f"Known: {', '.join(DTYPES)}.")
@@ -295,15 +263,13 @@ def _dtype(name: str, device: str) -> torch.dtype:
 
 def _room(model_dir: Path, device: torch.device, dtype: torch.dtype) -> None:
     """Raises EngineFailed when the weights cannot fit."""
-    weights = sum((model_dir / f"{name}.pt").stat().st_size for name in _PARTS)
+    weights = sum((model_dir / f"{name}.pt").stat().st_size for name in PARTS)
     needed = weights * dtype.itemsize // torch.float32.itemsize + _SPARE_BYTES
-    if device.type == "cuda":
-        free, place = torch.cuda.mem_get_info(device)[0], str(device)
-    else:
+    place = str(device)
+    if device.type != "cuda":
         # It is built in float32 whatever it becomes.
-        needed = weights + _SPARE_BYTES
-        free, place = psutil.virtual_memory().available, "this machine"
-    if free < needed:
+        needed, place = weights + _SPARE_BYTES, "this machine"
+    if (free := free_bytes(device)) < needed:
         raise EngineFailed(
             f"too little memory: the model needs {needed >> 20} MiB, {place} has {free >> 20} free",
             mend="Free some, or use a smaller dtype or another device.",

@@ -7,6 +7,7 @@ it says is noise.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -18,7 +19,8 @@ import torch
 from safetensors.torch import save_model
 
 from tts_engine.cosyvoice.architecture import read_architecture
-from tts_engine.cosyvoice.loader import BACKBONE, SPEECH_TOKENIZERS, Kind, backbone_of, build_part
+from tts_engine.cosyvoice.kind import BACKBONE, PARTS, SPEECH_TOKENIZERS, Kind
+from tts_engine.cosyvoice.loader import backbone_of, build_part
 from tts_engine.cosyvoice.modules import contained, import_modules, knows_cosyvoice3
 from tts_engine.cosyvoice.random_onnx import write_speaker_model, write_speech_tokenizer
 from tts_engine.cosyvoice.random_text import QWEN_TOKENS, write_tokenizer
@@ -115,21 +117,33 @@ def make_random(
         shutil.rmtree(making, ignore_errors=True)
 
 
+def recipe() -> str:
+    """Twelve characters that change with whatever a model is made from: name what is kept so."""
+    sha = hashlib.sha256(torch.__version__.encode())
+    place = Path(__file__).parent
+    for path in sorted((*place.glob("*random*.py"), *(place / "random").iterdir())):
+        sha.update(path.read_bytes())
+    return sha.hexdigest()[:12]
+
+
+def configuration(kind: Kind, size: Size) -> str:
+    """What describes the architecture, as it lies beside the checkpoints."""
+    template = Path(__file__).with_name("random") / f"{kind}.yaml"
+    return Template(template.read_text(encoding="utf-8")).substitute(_SHAPES[size])
+
+
 def _fill(directory: Path, kind: Kind, size: Size, seed: int) -> None:
     shape = _SHAPES[size]
-    template = Path(__file__).with_name("random") / f"{kind}.yaml"
-    configuration = directory / f"{kind}.yaml"
-    configuration.write_text(
-        Template(template.read_text(encoding="utf-8")).substitute(shape), encoding="utf-8"
-    )
+    described = directory / f"{kind}.yaml"
+    described.write_text(configuration(kind, size), encoding="utf-8")
     backbone = directory / BACKBONE
     backbone.mkdir()
     first_special = write_tokenizer(backbone, tokens=QWEN_TOKENS if size == "full" else None)
     vocabulary = _FULL_VOCABULARY if size == "full" else first_special + _SPECIAL_TOKENS
     _write_backbone_config(backbone, shape, vocabulary, first_special)
-    architecture = read_architecture(configuration, qwen_pretrain_path=str(backbone))
+    architecture = read_architecture(described, qwen_pretrain_path=str(backbone))
     with contained():
-        for name in ("llm", "flow", "hift"):
+        for name in PARTS:
             _write_weights(name, architecture, directory, seed)
     write_speaker_model(directory / "campplus.onnx", seed=seed)
     write_speech_tokenizer(directory / SPEECH_TOKENIZERS[kind])

@@ -15,8 +15,10 @@ from tts_engine.engine import Mark
 
 #: weights of a character: it is 1 for a syllable of its own
 _LETTER, _SPACE, _PUNCTUATION = 0.3, 0.1, 0.5
+#: speech tokens a second
+TOKEN_RATE = 25
 #: speech tokens per weight before anything was spoken: 4.5 Hanzi a second
-_TOKENS = 25 / 4.5
+_TOKENS = TOKEN_RATE / 4.5
 #: how far one utterance moves the estimate
 _LEARN = 0.2
 
@@ -63,12 +65,17 @@ class Alignment:
     """
 
     def __init__(self, text: str) -> None:
-        total = sum(map(weight, text))
-        #: for each character, the share of the utterance that is over with it
-        self._ends = [end / total for end in accumulate(map(weight, text))]
+        #: for each character, the weight up to its end
+        self._ends: list[float] = []
         self._chars = 0
         self._sample = 0
-        self._share = 0.0
+        self._weight = 0.0  # that is spoken
+        self.extend(text)
+
+    def extend(self, text: str) -> None:
+        """More of the text has come."""
+        last = self._ends[-1] if self._ends else 0.0
+        self._ends += list(accumulate(map(weight, text), initial=last))[1:]
 
     def to(self, sample: int, *, expected: float) -> tuple[Mark, ...]:
         """Marks of the samples up to `sample`, without the last character's.
@@ -79,16 +86,16 @@ class Alignment:
         """
         if sample <= self._sample:
             return ()
-        rest = max(expected, sample) - self._sample
-        share = self._share + (sample - self._sample) / rest * (1 - self._share)
+        rest, left = max(expected, sample) - self._sample, self._ends[-1] - self._weight
+        spoken = self._weight + (sample - self._sample) / rest * left
         marks: dict[int, int] = {}
-        while self._chars < len(self._ends) - 1 and self._ends[self._chars] <= share:
-            passed = (self._ends[self._chars] - self._share) / (share - self._share)
+        while self._chars < len(self._ends) - 1 and self._ends[self._chars] <= spoken:
+            passed = (self._ends[self._chars] - self._weight) / (spoken - self._weight)
             at = self._sample + int(passed * (sample - self._sample))
             self._chars += 1
             # Before `sample`: the end of the utterance may come to lie there.
             marks[min(at, sample - 1)] = self._chars
-        self._sample, self._share = sample, share
+        self._sample, self._weight = sample, spoken
         return tuple(Mark(at, chars) for at, chars in marks.items())
 
     def end(self, sample: int) -> tuple[Mark, ...]:

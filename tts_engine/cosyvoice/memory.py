@@ -6,7 +6,9 @@
     speech being made   the flow's caches, and the language model's, by the second
 
 The flow keeps, of every mel frame and in each of its Euler steps, keys and values of all attentions
-of the estimator for two rows (with the conditions, without), or what both are projected from.
+of the estimator for two rows (with the conditions, without), or what both are projected from; with
+CosyVoice 3, the keys of the head that is turned by its position besides. CosyVoice 2 keeps keys and
+values of its encoder as well.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tts_engine.cosyvoice.architecture import read_architecture
-from tts_engine.cosyvoice.kind import Kind
+from tts_engine.cosyvoice.kind import BACKBONE, PARTS, Kind
 from tts_engine.errors import EngineFailed, ModelCorrupt
 
 #: seconds of speech for which there has to be room where the configuration does not say
@@ -74,8 +76,8 @@ def footprint(
     """What the model in a directory takes.
 
     Args:
-        model_dir: a complete directory of a CosyVoice 2 or 3 model.
-        kind: which of both.
+        model_dir: a complete directory of a model.
+        kind: what its configuration is called.
         dtype: fp32, fp16 or bf16.
         steps: Euler steps.
         cache: kv or hidden.
@@ -87,18 +89,15 @@ def footprint(
     architecture = read_architecture(model_dir / f"{kind}.yaml", qwen_pretrain_path="")
     item = _ITEM[dtype]
     try:
-        llm, flow, hift = (
-            (model_dir / f"{name}.pt").stat().st_size for name in ("llm", "flow", "hift")
-        )
+        llm, flow, hift = ((model_dir / f"{name}.pt").stat().st_size for name in PARTS)
         rate = architecture["token_frame_rate"]
         ratio = architecture["token_mel_ratio"]
-        encoder = architecture["flow"].arguments["encoder"].arguments
-        estimator = architecture["flow"].arguments["decoder"].arguments["estimator"].arguments
-        width = encoder["output_size"]
-        token = 2 * width * (encoder["num_blocks"] + ratio * _UP_LAYERS)
-        frame = architecture["flow"].arguments["output_size"] if recompute else 0
-        if not recompute and "channels" in estimator:
-            frame = steps * _estimator_values(estimator, cache)
+        parts = architecture["flow"].arguments
+        estimator = parts["decoder"].arguments["estimator"].arguments
+        third = kind == "cosyvoice3"
+        token = 0 if third else _encoder_values(parts["encoder"].arguments, ratio)
+        kept = _transformer_values if third else _estimator_values
+        frame = parts["output_size"] if recompute else steps * kept(estimator, cache)
         voice_second = item * rate * (token + ratio * frame)
         live_second = voice_second + item * rate * _llm_values(model_dir)
     except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
@@ -141,8 +140,20 @@ def check_memory(
     )
 
 
+def _encoder_values(encoder: Any, ratio: int) -> int:
+    """Values that CosyVoice 2's encoder keeps of a token."""
+    return 2 * encoder["output_size"] * (encoder["num_blocks"] + ratio * _UP_LAYERS)
+
+
+def _transformer_values(estimator: Any, cache: str) -> int:
+    """Values that one Euler step of CosyVoice 3 keeps of a frame."""
+    width = estimator["dim_head"]
+    kept = 2 * estimator["heads"] * width if cache == "kv" else estimator["dim"] + width
+    return estimator["depth"] * _PAIR * kept
+
+
 def _estimator_values(estimator: Any, cache: str) -> int:
-    """Values that one Euler step keeps of a frame."""
+    """Values that one Euler step of CosyVoice 2 keeps of a frame."""
     stages = 2 * len(estimator["channels"]) + estimator["num_mid_blocks"]
     inner = estimator["num_heads"] * estimator["attention_head_dim"]
     kept = 2 * inner if cache == "kv" else estimator["channels"][-1]
@@ -151,7 +162,7 @@ def _estimator_values(estimator: Any, cache: str) -> int:
 
 def _llm_values(model_dir: Path) -> int:
     """Values that the language model keeps of a token."""
-    path = model_dir / "CosyVoice-BlankEN" / "config.json"
+    path = model_dir / BACKBONE / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     head = config["hidden_size"] // config["num_attention_heads"]
     return 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * head

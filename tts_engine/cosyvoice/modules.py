@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import logging
-import random
 import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tts_engine.cosyvoice.stubs import replace_matcha_utils, stand_ins
 from tts_engine.errors import EngineFailed
+from tts_engine.foreign import contained
 
 #: the package that carries the modules of CosyVoice 2
 PACKAGE = "cosyvoice-minicpmo"
 #: what mends an installation without torch, transformers or the modules
-INSTALL = "Run `make cosyvoice`"
+INSTALL = "Run `make engines`"
 
 _MODULES = (
     "cosyvoice.llm.llm",
@@ -75,30 +73,6 @@ def knows_cosyvoice3() -> bool:
     return _COSYVOICE3 in sys.modules
 
 
-@contextmanager
-def contained() -> Iterator[None]:
-    """Undoes what happens inside to the process: logging, random states, threads, warnings.
-
-    Inside, the random states of torch, numpy and Python are there to be used up.
-    """
-    import numpy as np
-    import torch
-
-    root = logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
-    python, numpy, threads = random.getstate(), np.random.get_state(), torch.get_num_threads()
-    try:
-        with warnings.catch_warnings(), torch.random.fork_rng():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        torch.set_num_threads(threads)
-        root.setLevel(level)
-        root.handlers[:] = handlers
-
-
 def _import_all() -> None:
     # Before the stand-ins are there: transformers remembers which packages it found.
     from transformers import Qwen2ForCausalLM  # noqa: F401
@@ -139,7 +113,7 @@ def _check_installed(home: Path | None) -> None:
     if home is None and not any((Path(each) / "llm" / "llm.py").is_file() for each in places):
         raise EngineFailed(
             f"the installed package `cosyvoice` ({', '.join(places)}) is not CosyVoice's own code",
-            mend=f"Uninstall it and run `make cosyvoice`, which installs {PACKAGE}.",
+            mend=f"Uninstall it and run `make engines`, which installs {PACKAGE}.",
         )
 
 

@@ -20,6 +20,7 @@ class Parts:
 
     Parameters:
         token_rate: speech tokens a second.
+        silent: speech tokens that are silence; see `pauses`.
         fatal: exceptions after which the device is of no use any more.
     """
 
@@ -29,4 +30,5 @@ class Parts:
     voices: VoiceRoom
     sample_rate: int = 24_000
     token_rate: int = 25
+    silent: frozenset[int] = frozenset()
     fatal: tuple[type[Exception], ...] = ()

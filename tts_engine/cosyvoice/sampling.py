@@ -45,7 +45,7 @@ def draw(
     logits: Tensor,
     *,
     recent: Tensor,
-    may_stop: Tensor,
+    others: Tensor,
     uniform: Tensor,
     speech_tokens: int,
     rule: Sampling,
@@ -53,9 +53,9 @@ def draw(
     """One token for each row.
 
     Args:
-        logits: [rows, vocabulary] float32; ids from `speech_tokens` on end the speech.
+        logits: [rows, vocabulary] float32; ids from `speech_tokens` on are no speech.
         recent: [rows, rule.window] latest tokens of each row, filled up with -1.
-        may_stop: [rows] bool; a row that may not gets none of the ids that end the speech.
+        others: [rows, vocabulary - speech_tokens] bool; which of those ids a row may get.
         uniform: [rows, 2] float32 in [0, 1), see `uniforms`.
         speech_tokens: number of ids that are speech.
         rule: how to draw.
@@ -65,7 +65,7 @@ def draw(
     """
     sound = logits.isfinite().all(dim=-1)
     allowed = logits.clone()
-    allowed[:, speech_tokens:].masked_fill_(~may_stop[:, None], -torch.inf)
+    allowed[:, speech_tokens:].masked_fill_(~others, -torch.inf)
     first = _from_nucleus(allowed.softmax(dim=-1), uniform[:, 0], rule)
     others = allowed.scatter(1, first[:, None], -torch.inf).softmax(dim=-1)
     second = _pick(others, uniform[:, 1])

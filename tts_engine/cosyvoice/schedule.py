@@ -61,7 +61,7 @@ class Need:
 
     def can(self, stage: Stage) -> bool:
         """It could go through the stage now."""
-        return {"decode": self.decode, "flow": self.flow, "vocode": self.vocode}[stage]
+        return getattr(self, stage)
 
     @property
     def last_stage(self) -> Stage | None:

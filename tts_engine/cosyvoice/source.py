@@ -62,8 +62,9 @@ class HarmonicSource:
         return noise * self.weight.norm()
 
     def _fixed_noise(self, sines: Any) -> Tensor:
-        """The causal generator holds the noise of every sample itself."""
-        return (sines.sine_waves[0].to(self.weight) @ self.weight).contiguous()
+        """The causal generator holds the noise of every sample and harmonic itself: 300 s."""
+        noise = sines.sine_waves[0].to(self.weight.dtype)
+        return (noise @ self.weight.to(noise.device)).to(self.weight.device)
 
 
 class SourceStream:

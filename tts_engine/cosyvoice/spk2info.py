@@ -20,11 +20,15 @@ import torch
 from torch import Tensor
 
 from tts_engine.cosyvoice.architecture import read_architecture
-from tts_engine.cosyvoice.kind import Kind
-from tts_engine.cosyvoice.loader import BACKBONE, build_tokenizer, kind_of
+from tts_engine.cosyvoice.frontend import EMBEDDING
+from tts_engine.cosyvoice.kind import BACKBONE, Kind, kind_of
+from tts_engine.cosyvoice.loader import build_tokenizer
+from tts_engine.cosyvoice.marks import audible
 from tts_engine.cosyvoice.modules import contained, import_modules
+from tts_engine.cosyvoice.spectrum import MEL_BANDS
 from tts_engine.cosyvoice.style import END_OF_PROMPT, word
 from tts_engine.cosyvoice.voice import (
+    MEL_RATIO,
     Voice,
     VoiceFeatures,
     VoiceInfo,
@@ -38,7 +42,6 @@ from tts_engine.files import replace_file
 
 #: speech tokens per second
 _TOKEN_RATE = 25
-_BANDS, _EMBEDDING = 80, 192
 
 
 class Tokenizer(Protocol):
@@ -138,15 +141,15 @@ def _voice(name: str, entry: Any, kind: Kind, tokenizer: Tokenizer) -> Voice:
     if not is_name(name):
         raise _Unusable("its name has other than letters, digits, Hanzi, - and _, or is too long")
     text = _text(_tensor(entry, "prompt_text").ravel().tolist(), tokenizer)
-    if not any(char.isalnum() for char in text):
+    if not audible(text):
         raise _Unusable("it has no text")
     tokens = _tensor(entry, "llm_prompt_speech_token").ravel().to(torch.int32).numpy()
     flow_tokens = _tensor(entry, "flow_prompt_speech_token").ravel().to(torch.int32).numpy()
     frames = _tensor(entry, "prompt_speech_feat").float().squeeze(0).numpy()
     embedding = _tensor(entry, "flow_embedding").float().ravel().numpy()
-    if frames.ndim != 2 or frames.shape[1] != _BANDS or embedding.shape != (_EMBEDDING,):
+    if frames.ndim != 2 or frames.shape[1] != MEL_BANDS or embedding.shape != (EMBEDDING,):
         raise _Unusable("its tensors are not of CosyVoice 2 or 3")
-    if len(flow_tokens) < _TOKEN_RATE or len(frames) < 2 * _TOKEN_RATE:
+    if len(flow_tokens) < _TOKEN_RATE or len(frames) < MEL_RATIO * _TOKEN_RATE:
         raise _Unusable("it holds less than a second of speech")
     flow = trimmed(flow_tokens, frames, embedding)
     features = VoiceFeatures(

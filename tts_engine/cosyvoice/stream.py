@@ -11,19 +11,23 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from loguru import logger
 from torch import Tensor
 
+from tts_engine.cosyvoice.context import Before
 from tts_engine.cosyvoice.marks import Pace
 from tts_engine.cosyvoice.parts import Parts
 from tts_engine.cosyvoice.schedule import Limits, Stage, Work, admitted, plan
 from tts_engine.cosyvoice.utterance import Utterance, Waiting
+from tts_engine.cosyvoice.voice_room import VoiceRoom
 from tts_engine.cosyvoice.wire import (
     Audio,
     Cancel,
     Done,
+    More,
     Register,
     Registered,
     Remove,
@@ -31,9 +35,9 @@ from tts_engine.cosyvoice.wire import (
     Report,
     Speak,
     Started,
-    failed,
 )
 from tts_engine.errors import DuplexdError, EngineFailed
+from tts_engine.frames import failed
 
 
 class Measured:
@@ -44,8 +48,17 @@ class Measured:
         self.error = error
 
 
+def measured(voices: VoiceRoom, order: Register) -> Measured:
+    """Measures a recording and keeps it as a voice, in any thread; what the loop is to be told."""
+    try:
+        voices.take(order)
+    except Exception as error:
+        return Measured(order, error)
+    return Measured(order)
+
+
 #: what the loop can be told; None ends it
-Told: TypeAlias = Speak | Cancel | Register | Remove | Measured | None
+Told: TypeAlias = Speak | More | Cancel | Register | Remove | Measured | None
 Inbox: TypeAlias = "queue.SimpleQueue[Told]"
 
 #: a step of some utterances, and what each is told of it
@@ -61,8 +74,8 @@ class Synthesiser:
         limits: what may be done at a time.
         longest_s: where an utterance is cut off, seconds.
         emit: is told what comes of the orders; called in the loop's thread.
-        measure: has `parts.voices.take` done for an order somewhere else, and tells the inbox
-            `Measured`; must return at once.
+        measure: has `measured` done for an order somewhere else, and tells the inbox what that
+            gives; must return at once.
         inbox: what it is told; None makes one.
         clock: seconds.
     """
@@ -86,6 +99,7 @@ class Synthesiser:
         self._clock = clock
         self._waiting: deque[Waiting] = deque()
         self._live: dict[int, Utterance] = {}
+        self._measuring: set[int] = set()  # registrations that somebody waits for
         self._paces: dict[str, Pace] = {}
         self._decoded = 0
         self._stages: dict[Stage, tuple[_Step, _Take]] = {
@@ -125,7 +139,8 @@ class Synthesiser:
 
     def _listen(self) -> bool:
         """Takes what is in the inbox; waits for the first when nothing else is to be done."""
-        wait = not self._live and not self._waiting
+        able = any(each.need().last_stage for each in self._live.values())
+        wait = not able and self._admissible() == 0
         while True:
             try:
                 told = self.inbox.get(block=wait)
@@ -136,14 +151,17 @@ class Synthesiser:
             wait = False
             self._take(told)
 
-    def _take(self, told: Speak | Cancel | Register | Remove | Measured) -> None:
+    def _take(self, told: Speak | More | Cancel | Register | Remove | Measured) -> None:
         try:
             match told:
                 case Speak():
                     self._queue(told)
+                case More():
+                    self._extend(told)
                 case Cancel():
                     self._cancel(told.id)
                 case Register():
+                    self._measuring.add(told.id)
                     self._measure(told)
                 case Measured():
                     self._keep(told)
@@ -165,33 +183,61 @@ class Synthesiser:
             )
         )
 
+    def _extend(self, more: More) -> None:
+        """Takes more of an utterance's text, whether it has begun or waits; if it is there."""
+        if utterance := self._live.get(more.id):
+            try:
+                utterance.extend(more.text, last=more.last)
+            except Exception as error:
+                self._give_up(utterance, error, "text")
+        for index, waiting in enumerate(self._waiting):
+            if waiting.order.id == more.id:
+                text = waiting.order.text + more.text
+                pace = self._paces.setdefault(waiting.order.voice, Pace())
+                self._waiting[index] = replace(
+                    waiting,
+                    order=replace(waiting.order, text=text, more=not more.last),
+                    expected=min(pace.expect(text), self._longest),
+                )
+
     def _cancel(self, id: int) -> None:
+        self._measuring.discard(id)
         if utterance := self._live.get(id):
             self._drop(utterance)
         else:
             self._waiting = deque(each for each in self._waiting if each.order.id != id)
 
     def _keep(self, measured: Measured) -> None:
+        order = measured.order
+        wanted = order.id in self._measuring
+        self._measuring.discard(order.id)
         if measured.error is not None:
             raise measured.error
-        order = measured.order
+        if not wanted:
+            self._parts.voices.remove(order.name)
+            return
         self._parts.voices.prepare(order.name)
         self._paces.pop(order.name, None)
         self._emit(Registered(id=order.id, name=order.name))
 
     def _admit(self) -> None:
         """Gives places to those that wait."""
-        count = admitted(
-            [each.expected / self._parts.token_rate for each in self._waiting],
-            [each.seconds for each in self._live.values()],
-            self._limits,
-        )
-        for _ in range(count):
+        for _ in range(self._admissible()):
             waiting = self._waiting.popleft()
             try:
                 self._begin(waiting)
             except Exception as error:
                 self._fail(waiting.order.id, error, "beginning")
+
+    def _admissible(self) -> int:
+        """How many of those that wait may begin."""
+        if not self._waiting:
+            return 0
+        return admitted(
+            [each.expected / self._parts.token_rate for each in self._waiting],
+            [each.seconds for each in self._live.values()],
+            self._limits,
+        )
 
     def _begin(self, waiting: Waiting) -> None:
         order = waiting.order
@@ -199,7 +245,9 @@ class Synthesiser:
         self._live[order.id] = Utterance(
             waiting,
             parts=self._parts,
-            prompt=self._parts.voices.prompt(order.voice, order.text, order.style),
+            prompt=self._parts.voices.prompt(
+                order.voice, order.text, order.style, Before(order.before_text, order.before_tokens)
+            ),
             pace=self._paces.setdefault(order.voice, Pace()),
             longest=self._longest,
         )
@@ -245,6 +293,7 @@ class Synthesiser:
                     tokens=len(utterance.tokens.tokens),
                     decode_steps=self._parts.decoder.steps,
                     decoded=self._decoded,
+                    said=utterance.said,
                 )
             )
 

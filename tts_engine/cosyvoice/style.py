@@ -12,7 +12,8 @@ goes on from there. There are three ways to say something:
 With an instruction the speech tokens are left out: they would carry on the recording's own manner.
 The voice itself is the flow's matter, which has its prompt in all three. Tags of the text layer are
 words such as 关心 or happy; any other style is an instruction in the user's own words. CosyVoice 3
-was trained with a system prompt before everything, and refuses a prompt without its end mark.
+was trained with a system prompt before everything, refuses a prompt without its end mark, and was
+taught some instructions word for word.
 """
 
 from __future__ import annotations
@@ -45,11 +46,27 @@ _MANNERS = {
     "Please say it in a whisper.": "whispering whispers",
     "Please say it thoughtfully.": "thinking",
 }
+#: what CosyVoice 3 was taught, word for word, and the tags that mean it; the language of the
+#: instruction is not that of the speech
+_TAUGHT = {
+    "请非常开心地说一句话。": "开心 高兴 快乐 愉快 happy cheerful",
+    "请非常伤心地说一句话。": "伤心 悲伤 难过 sad",
+    "请非常生气地说一句话。": "生气 愤怒 angry",
+    "Please say a sentence in a very soft voice.": "低语 耳语 whispering whispers",
+}
 #: the voice's own manner
 _PLAIN = frozenset(["中性", "neutral"])
 
-_SOUND_OF = {tag: token for token, tags in _SOUNDS.items() for tag in tags.split()}
-_MANNER_OF = {tag: manner for manner, tags in _MANNERS.items() for tag in tags.split()}
+
+def _by_tag(wordings: dict[str, str]) -> dict[str, str]:
+    return {tag: wording for wording, tags in wordings.items() for tag in tags.split()}
+
+
+_SOUND_OF = _by_tag(_SOUNDS)
+_MANNER_OF: dict[Kind, dict[str, str]] = {
+    "cosyvoice2": _by_tag(_MANNERS),
+    "cosyvoice3": _by_tag(_MANNERS) | _by_tag(_TAUGHT),
+}
 #: how the model's own marks begin and end; in a user's text they would be taken for ours
 _MARK = re.compile(r"<\|.*?\|>|<\||\|>", re.DOTALL)
 
@@ -75,9 +92,11 @@ def word(text: str, *, style: str, voice_text: str, kind: Kind) -> Wording:
     Args:
         text: what to say; marks of the form <|...|> are taken out.
         style: a tag, an instruction in any words, or empty.
-        voice_text: what the voice's recording says.
+        voice_text: what the voice's recording says; may have a system prompt before it, as
+            upstream asks its users for.
         kind: of the model.
     """
+    voice_text = without_marks(voice_text.rpartition(END_OF_PROMPT)[2])
     spoken, manner = without_marks(text), " ".join(without_marks(style).split())
     tag = manner.lower()
     if tag in _SOUND_OF:
@@ -86,7 +105,7 @@ def word(text: str, *, style: str, voice_text: str, kind: Kind) -> Wording:
         )
     if not manner or tag in _PLAIN:
         return Wording(prompt_text=_plain(voice_text, kind), text=spoken, speech=True)
-    told = _instruction(tag) if is_emotion(tag) else manner
+    told = _instruction(tag, kind) if is_emotion(tag) else manner
     return Wording(prompt_text=_instructed(told, kind), text=spoken, speech=False)
 
 
@@ -98,10 +117,10 @@ def without_marks(text: str) -> str:
     return cleaned
 
 
-def _instruction(tag: str) -> str:
+def _instruction(tag: str, kind: Kind) -> str:
     """A tag as an instruction."""
-    if tag in _MANNER_OF:
-        return _MANNER_OF[tag]
+    if tag in _MANNER_OF[kind]:
+        return _MANNER_OF[kind][tag]
     if tag.isascii():
         article = "an" if tag[0] in "aeiou" else "a"
         return f"Please say it in {article} {tag} tone."

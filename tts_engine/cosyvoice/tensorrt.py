@@ -71,7 +71,7 @@ def open_engine(plan: Plan, *, gpu: str, folder: Path, progress: Progress) -> tu
     """
     trt = import_tensorrt(plan)
     log = trt.Logger(trt.Logger.WARNING)
-    name = engine_name(plan, gpu=gpu, version=trt.__version__, onnx_sha256=_sha256(plan.onnx))
+    name = engine_name(plan, gpu=gpu, version=trt.__version__, onnx_sha256=sha256_of(plan.onnx))
     path = folder / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -229,7 +229,12 @@ def _unsealed(sealed: bytes) -> bytes | None:
     return content if whole else None
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """A model file's hash, in hexadecimal.
+
+    Raises:
+        ModelCorrupt: it cannot be read.
+    """
     try:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()

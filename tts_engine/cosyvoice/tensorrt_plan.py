@@ -28,6 +28,8 @@ ESTIMATOR_INPUTS = ("x", "mask", "mu", "t", "spks", "cond")
 ESTIMATOR_OUTPUT = "estimator_out"
 #: mel frames that the estimator's engine takes: at least, as a rule, at most
 ESTIMATOR_FRAMES = (4, 500, 3000)
+#: values of a mel frame
+_MEL = 80
 
 #: how to come by TensorRT
 INSTALL = "Run `pip install 'tensorrt-cu13>=10.1,<12'`, or tensorrt-cu12 if torch is for CUDA 12"
@@ -124,13 +126,12 @@ def check_version(version: str, plan: Plan) -> None:
         )
 
 
-def estimator_plan(model_dir: Path, precision: str, *, size: int = 80) -> Plan:
+def estimator_plan(model_dir: Path, precision: str) -> Plan:
     """The engine of upstream's estimator: two rows, any length, single precision in and out.
 
     Args:
         model_dir: where its file lies.
         precision: fp32, fp16 or bf16.
-        size: values of a mel frame.
 
     Raises:
         ModelMissing: the file is not there.
@@ -146,7 +147,7 @@ def estimator_plan(model_dir: Path, precision: str, *, size: int = 80) -> Plan:
         least, usual, greatest = ((2, channels, frames) for frames in ESTIMATOR_FRAMES)
         return least, usual, greatest
 
-    channels = {"x": size, "mask": 1, "mu": size, "cond": size}
+    channels = {"x": _MEL, "mask": 1, "mu": _MEL, "cond": _MEL}
     return Plan(
         name="estimator",
         onnx=onnx,

@@ -132,13 +132,16 @@ class Lanes:
             if run.stream is not None:
                 run.stream.wait_stream(torch.cuda.current_stream(run.stream.device))
         results: list[_T] = []
-        for index, job in enumerate(jobs):
-            lane = index % len(self._runs)
-            with _on(self._runs[lane].stream):
-                results.append(job(lane, self._runs[lane]))
-        for run in used:
-            if run.stream is not None:
-                torch.cuda.current_stream(run.stream.device).wait_stream(run.stream)
+        try:
+            for index, job in enumerate(jobs):
+                lane = index % len(self._runs)
+                with _on(self._runs[lane].stream):
+                    results.append(job(lane, self._runs[lane]))
+        finally:
+            # Also where a job fails: other lanes still use what the caller then lets go of.
+            for run in used:
+                if run.stream is not None:
+                    torch.cuda.current_stream(run.stream.device).wait_stream(run.stream)
         return results
 
 

@@ -57,8 +57,9 @@ class LeadingSilence:
 
     def _faded(self, samples: Samples) -> Samples:
         """The first samples let through swell from nothing: a cut, or a model, may click."""
-        place = np.arange(self._let_through, self._let_through + len(samples), dtype=np.float32)
+        start = self._let_through
         self._let_through += len(samples)
-        if self._let_through - len(samples) >= FADE:
+        if start >= FADE:
             return samples
+        place = np.arange(start, self._let_through, dtype=np.float32)
         return samples * np.minimum(place / FADE, 1.0)

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tts_engine.cosyvoice.context import worth_carrying
 from tts_engine.cosyvoice.decoder import TokenStream
 from tts_engine.cosyvoice.marks import Alignment, Pace
 from tts_engine.cosyvoice.parts import Parts
+from tts_engine.cosyvoice.pauses import Pauses
 from tts_engine.cosyvoice.schedule import Need, due_after
 from tts_engine.cosyvoice.speed import MelStretch
 from tts_engine.cosyvoice.trim import LeadingSilence
@@ -41,7 +43,7 @@ class Waiting:
 
 
 class Utterance:
-    """An utterance that is being made.
+    """An utterance that is being made. Its text may still come: see `extend`.
 
     Parameters:
         waiting: what it was before.
@@ -57,11 +59,15 @@ class Utterance:
         self.due = waiting.came
         self._parts = parts
         self._pace = pace
+        self._longest = longest
+        self._text = self.order.text
         self._expected = waiting.expected
         self._mel: list[torch.Tensor] = []
         self._stretch = MelStretch(self.order.speed)
         self._silence = LeadingSilence()
-        self._alignment = Alignment(self.order.text)
+        self._alignment = Alignment(self._text)
+        self._pauses = Pauses(parts.silent)
+        self._spoken = 0  # speech tokens, without those of pauses that are too long
         self._samples = 0
         self._decoded = False
         self.finished = False
@@ -70,7 +76,7 @@ class Utterance:
             undo.callback(self.flow.close)
             self._vocoder = parts.vocoder.open()
             undo.callback(self._vocoder.close)
-            self.tokens = self._open_tokens(prompt, longest)
+            self.tokens = self._open_tokens(prompt)
             undo.pop_all()
 
     @property
@@ -81,27 +87,49 @@ class Utterance:
     @property
     def seconds(self) -> float:
         """Seconds of speech that there must be memory for."""
-        made = len(self.tokens.tokens)
-        return max(self._expected, made) / self._parts.token_rate
+        return max(self._expected, self._spoken) / self._parts.token_rate
 
     def need(self) -> Need:
         """What it could do next."""
         return Need(
             id=self.id,
             due=self.due,
-            decode=not self._decoded,
+            decode=not self._decoded and self.tokens.ready,
             flow=self.flow.ready,
             vocode=bool(self._mel) or (self.flow.done and not self.finished),
         )
 
+    @property
+    def said(self) -> list[int]:
+        """Its speech tokens, once it is finished, where another clause can carry on from them."""
+        tokens, most = self.tokens.tokens, self.tokens.max_tokens
+        wanted = self.order.carry and worth_carrying(tokens, cut=len(tokens) >= most)
+        return tokens if wanted else []
+
+    def extend(self, text: str, *, last: bool) -> None:
+        """Takes more of its text; where it was cut off, as something that is not said.
+
+        Raises:
+            BadRequest: it is longer than the model can hold.
+        """
+        self._alignment.extend(text)
+        if self._decoded:
+            return
+        if text:
+            self.tokens.push(self._parts.voices.text_ids(text))
+            self._text += text
+            self._expected = min(self._pace.expect(self._text), self._longest)
+        if last:
+            low, high = self._bounds(len(self.tokens.text_ids))
+            self.tokens.finish(min_tokens=low, max_tokens=high)
+            self._end_if_done()
+
     def take_token(self, token: int | None) -> None:
-        """The decoder's next token; None: the speech is over."""
-        if token is not None:
+        """The decoder's next token; None: the speech is over, or waits for more text."""
+        if token is not None and self._pauses.spoken(token):
+            self._spoken += 1
             self.flow.push([token])
-        if token is None or self.tokens.done:
-            self._decoded = True
-            self.flow.finish()
-            self._pace.learn(self.order.text, len(self.tokens.tokens))
+        self._end_if_done()
 
     def take_mel(self, mel: torch.Tensor) -> None:
         """The flow's next block, [80, frames]."""
@@ -138,16 +166,27 @@ class Utterance:
         self._vocoder.close()
         self._mel.clear()
 
-    def _open_tokens(self, prompt: Prompt, longest: int) -> TokenStream:
-        count = len(prompt.text_ids)
-        most = max(1, min(_MOST * count, longest))
+    def _open_tokens(self, prompt: Prompt) -> TokenStream:
+        low, high = self._bounds(len(prompt.text_ids))
         return self._parts.decoder.open(
             prompt.llm,
             prompt.text_ids,
-            min_tokens=min(_FEWEST * count, most),
-            max_tokens=most,
+            min_tokens=0 if self.order.more else low,
+            max_tokens=self._longest if self.order.more else high,
             seed=self.order.seed,
+            more=self.order.more,
         )
+
+    def _bounds(self, count: int) -> tuple[int, int]:
+        """Fewest and most speech tokens of so many tokens of text."""
+        most = max(1, min(_MOST * count, self._longest))
+        return min(_FEWEST * count, most), most
+
+    def _end_if_done(self) -> None:
+        if self.tokens.done:
+            self._decoded = True
+            self.flow.finish()
+            self._pace.learn(self._text, self._spoken)
 
     def _sound(self, final: bool) -> NDArray[np.float32]:
         mel, self._mel = self._mel, []
@@ -158,7 +197,7 @@ class Utterance:
         return self._silence.push(samples.float().cpu().numpy(), final)
 
     def _marks(self) -> tuple[Mark, ...]:
-        made = len(self.tokens.tokens)
+        made = self._spoken
         tokens = made if self._decoded else max(self._expected, made * _OVERDUE)
         seconds = tokens / self._parts.token_rate / self.order.speed
         return self._alignment.to(self._samples, expected=seconds * self._parts.sample_rate)

@@ -9,14 +9,16 @@ so there is nothing to cross-fade.
 | CosyVoice 2 | 14 | 20 | exact | 400 ms |
 | CosyVoice 2 | 8 | 8, the default | > 60 dB | 160 ms |
 | CosyVoice 2 | 8 | 6, the default for first audio | > 50 dB | 120 ms |
-| CosyVoice 3 | 26 | 5 | exact | 100 ms |
-| CosyVoice 3 | 14 | 4, the default | > 70 dB | 80 ms |
+| CosyVoice 3 | 24 | 5 | exact | 100 ms |
+| CosyVoice 3 | 24 | 4, the default | exact but for three samples a seam, > 100 dB | 80 ms |
 
-Where the contexts are not exact, the last bits of a sample depend on how the mel was cut.
+Where the contexts are not exact, the last bits of a sample depend on how the mel was cut. Upstream
+holds 160 ms back with both; with CosyVoice 3 it also decodes everything from the start each time.
 """
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple
 
 import torch
@@ -41,8 +43,9 @@ class Contexts(NamedTuple):
 
 #: The generator of CosyVoice 2 looks 12 frames to both sides, its F0 5.
 SYMMETRIC = Contexts(left=8, hold=8, first_hold=6)
-#: That of CosyVoice 3 looks 24 frames back and 4 ahead, its F0 3.
-CAUSAL = Contexts(left=14, hold=4, first_hold=4)
+#: That of CosyVoice 3 looks 24 frames back and 4 ahead, its F0 3; the frame at the edge lacks half
+#: a window of the transforms between samples and spectra.
+CAUSAL = Contexts(left=24, hold=4, first_hold=4)
 
 
 def _reach(predictor: nn.Module) -> tuple[int, int]:
@@ -75,12 +78,19 @@ class StreamingVocoder:
         self.hop = self.source.hop
         self.contexts = contexts or (CAUSAL if self.source.stepped else SYMMETRIC)
         self.f0_left, self.f0_right = _reach(self.hift.f0_predictor)
+        # CosyVoice 3's was made to run in float64: whatever its F0 is off by adds up in the phase.
+        predictor = self.hift.f0_predictor
+        self._predictor = copy.deepcopy(predictor).double() if self.source.stepped else predictor
         if min(self.contexts.hold, self.contexts.first_hold) <= self.f0_right:
             raise ValueError(f"at least {self.f0_right + 1} frames must be held back")
 
     def open(self) -> VocoderStream:
         """Begins an utterance."""
         return VocoderStream(self)
+
+    def f0(self, mel: Tensor) -> Tensor:
+        """Hz [frames] of mel [1, 80, frames]."""
+        return self._predictor(mel.double() if self.source.stepped else mel)[0]
 
 
 class VocoderStream:
@@ -143,7 +153,7 @@ class VocoderStream:
         vocoder, phase = self._vocoder, self._phase
         known = phase.frames - self._base
         begin = max(0, known - vocoder.f0_left)
-        f0 = vocoder.hift.f0_predictor(mel[:, :, begin:])[0, known - begin :]
+        f0 = vocoder.f0(mel[:, :, begin:])[known - begin :]
         settled = len(f0) if final else max(0, len(f0) - vocoder.f0_right)
         kept = self._source[:, :, : phase.start - self._base * vocoder.hop]
         self._source = torch.cat([kept, phase.extend(f0, settled)[None, None]], -1)

@@ -10,16 +10,17 @@ Several processes may use a folder at a time. Nothing here needs torch.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from loguru import logger
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tts_engine.cosyvoice.kind import Kind
+from tts_engine.cosyvoice.marks import audible
 from tts_engine.cosyvoice.reference import Reference, read_reference
 from tts_engine.cosyvoice.voice import (
     LANGUAGES,
@@ -36,12 +37,12 @@ from tts_engine.cosyvoice.voice import (
 )
 from tts_engine.errors import BadRequest, EngineFailed, ModelCorrupt, UnknownVoice
 from tts_engine.files import Stamp, locked, replace_file, stamp_of
+from tts_engine.service.cloner import CONSENT_LENGTH, ONCE, TEXT_LENGTH
 from tts_engine.text.stream import segment
 
-#: characters of a recording's text: half a minute, spoken fast
-TEXT_LENGTH = 600
-CONSENT_LENGTH = 500
 _LOCK = ".lock"
+#: of the two files of a voice
+_Stamps: TypeAlias = tuple[Stamp | None, Stamp | None]
 _TENSORS = ("llm_tokens", "flow_tokens", "mel", "embedding")
 
 
@@ -76,6 +77,17 @@ def _unwatched(_: str) -> None:
     """Nobody watches."""
 
 
+def by_age(infos: Iterable[VoiceInfo]) -> tuple[VoiceInfo, ...]:
+    """The first registered first: it is the default, and stays it when others come."""
+    return tuple(sorted(infos, key=lambda info: (info.created, info.name)))
+
+
+def choose_among(names: Iterable[str]) -> str:
+    """What mends a wrong name: the voices that there are for everybody."""
+    known = ", ".join(name for name in names if not name.startswith(ONCE))
+    return f"Choose among {known}" if known else "Register one with `run.py voices register`"
+
+
 class VoiceStore:
     """A folder of voices.
 
@@ -87,19 +99,37 @@ class VoiceStore:
     def __init__(self, root: Path, *, kind: Kind | None = None) -> None:
         self.root = root
         self._kind = kind
-        self._warned: dict[str, tuple[Stamp | None, Stamp | None]] = {}
+        self._warned: dict[str, _Stamps] = {}
+        self._known: dict[str, tuple[_Stamps, VoiceInfo]] = {}
 
     def infos(self) -> tuple[VoiceInfo, ...]:
-        """All voices that are whole, by name; of each other one a warning is logged, once."""
-        found: list[VoiceInfo] = []
+        """All voices that are whole, by name; of each other one a warning is logged, once.
+
+        Only those are read that are not as they were at the last time.
+        """
+        known, self._known = self._known, {}
         for path in sorted(self.root.glob("*.json")):
+            name, stamps = path.stem, self._stamps(path.stem)
             try:
-                found.append(self._load(path.stem)[0].voice)
+                found = known.get(name)
+                if found is None or found[0] != stamps:
+                    found = stamps, self._load(name)[0].voice
+                self._known[name] = found
             except FileNotFoundError:
                 continue  # removed since it was seen
             except (OSError, _Broken) as error:
-                self._warn(path.stem, error)
-        return tuple(found)
+                self._warn(name, error)
+        return tuple(info for _, info in self._known.values())
+
+    def stamp(self, name: str = "") -> Stamp | None:
+        """Tells whether a voice is as it was, without reading it; None: there is none.
+
+        Args:
+            name: of the voice; empty: whether the folder is as it was.
+        """
+        if not name:
+            return stamp_of(self.root)
+        return stamp_of(self._path(name, ".json")) if is_name(name) else None
 
     def read(self, name: str) -> Voice:
         """A voice with what the model needs of it.
@@ -248,11 +278,13 @@ class VoiceStore:
             ) from error
 
     def _warn(self, name: str, error: Exception) -> None:
-        paths = self._path(name, ".json"), self._path(name, ".safetensors")
-        stamps = stamp_of(paths[0]), stamp_of(paths[1])
+        stamps = self._stamps(name)
         if self._warned.get(name) != stamps:
             self._warned[name] = stamps
             logger.warning("The voice {!r} is left out: {}. {}", name, error, self._mend(name))
+
+    def _stamps(self, name: str) -> _Stamps:
+        return stamp_of(self._path(name, ".json")), stamp_of(self._path(name, ".safetensors"))
 
     def _mend(self, name: str) -> str:
         if not is_name(name):
@@ -260,9 +292,9 @@ class VoiceStore:
         return f"Remove it with `run.py voices remove {name}` and register it again"
 
     def _unknown(self, name: str) -> UnknownVoice:
-        names = ", ".join(info.name for info in self.infos())
-        mend = f"Choose among {names}" if names else "Register one with `run.py voices register`"
-        return UnknownVoice(f"There is no voice {name!r}", mend=mend)
+        # By the files' names alone: whoever asked for it waits.
+        names = sorted(path.stem for path in self.root.glob("*.json") if is_name(path.stem))
+        return UnknownVoice(f"There is no voice {name!r}", mend=choose_among(names))
 
     def _path(self, name: str, suffix: str) -> Path:
         return self.root / f"{name}{suffix}"
@@ -291,7 +323,7 @@ def _spoken(text: str) -> str:
             mend="Give exactly the words that are spoken in the recording",
         )
     spoken = "".join(clause.text for clause in segment(text)).strip()
-    if not any(char.isalnum() for char in spoken):
+    if not audible(spoken):
         raise BadRequest(
             "The recording's text is missing",
             mend="Give exactly the words that are spoken in the recording",
@@ -334,6 +366,6 @@ def _safetensors() -> ModuleType:
         import safetensors.numpy
     except ImportError as error:
         raise EngineFailed(
-            "Voices are kept by safetensors, which is not installed", mend="Run `make cosyvoice`"
+            "Voices are kept by safetensors, which is not installed", mend="Run `make engines`"
         ) from error
     return safetensors.numpy

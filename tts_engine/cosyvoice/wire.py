@@ -1,24 +1,15 @@
 # pyright: strict
-"""What the engine and its worker process tell each other, and how it goes through a pipe.
-
-        frame = length of the header, length of the payload (32 bits each), header, payload
-
-The header is JSON: the name of the message and its fields, without `payload`, which is bytes.
-"""
+"""What the engine and its worker process tell each other, in frames of `tts_engine.frames`."""
 
 from __future__ import annotations
 
-import json
-import struct
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
-from tts_engine.errors import DuplexdError, EngineFailed
+from tts_engine.frames import Failed
 
-_LENGTHS = struct.Struct(">II")
-#: `id` of a failure that is of no request: the worker cannot start
-NOBODY = -1
+#: how the language model's weights are kept
+Quantize = Literal["none", "int8", "int4"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +28,9 @@ class Settings:
         voices: voices that are kept ready.
         tensorrt: what computes the flow's estimator: off, estimator or block.
         engines_dir: folder of TensorRT's engines.
+        quantize: of the language model's weights: none, int8 or int4.
+        compile: decoding and the flow's block are compiled.
+        cuda_graphs: and recorded.
     """
 
     model_dir: str
@@ -54,6 +48,9 @@ class Settings:
     voices: int = 4
     tensorrt: str = "off"
     engines_dir: str = ""
+    quantize: Quantize = "none"
+    compile: bool = False
+    cuda_graphs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +59,9 @@ class Speak:
 
     Parameters:
         seed: of the sampling: the same order with the same seed gives the same audio.
+        more: the text is not whole: `More` brings the rest.
+        carry: tell what was said, so that another utterance can carry on from it.
+        before_text, before_tokens: said just before, in this voice and style; no tokens: nothing.
     """
 
     id: int
@@ -70,11 +70,28 @@ class Speak:
     speed: float = 1.0
     style: str = ""
     seed: int = 0
+    more: bool = False
+    carry: bool = False
+    before_text: str = ""
+    before_tokens: list[int] = field(default_factory=list[int])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class More:
+    """More of an utterance's text.
+
+    Parameters:
+        last: it is whole now.
+    """
+
+    id: int
+    text: str
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
-    """Drop an utterance; nothing more comes of it."""
+    """Drop an utterance or a registration: nothing more comes of it, and no voice is kept."""
 
     id: int
 
@@ -135,22 +152,27 @@ class Done:
         tokens: speech tokens that were decoded for it.
         decode_steps: steps of the decoder since the worker's start, of all utterances together.
         decoded: tokens since then.
+        said: the speech, where it was asked for and can be carried on from.
     """
 
     id: int
     tokens: int
     decode_steps: int
     decoded: int
+    said: list[int] = field(default_factory=list[int])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """A failure, by the `code` of its class."""
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """What the worker's decoder has done since it started.
 
-    id: int
-    code: str
-    message: str
-    mend: str = ""
+    Parameters:
+        steps: passes of the language model.
+        tokens: speech tokens that they gave.
+    """
+
+    steps: int = 0
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,65 +191,9 @@ class Removed:
     name: str
 
 
-Order: TypeAlias = Settings | Speak | Cancel | Register | Remove
+Order: TypeAlias = Settings | Speak | More | Cancel | Register | Remove
 Report: TypeAlias = Ready | Started | Audio | Done | Failed | Registered | Removed
 Message: TypeAlias = Order | Report
 
-_KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Settings, Speak, Cancel, Register, Remove),
-        *(Ready, Started, Audio, Done, Failed, Registered, Removed),
-    )
-}
-
-
-def encode(message: Message) -> bytes:
-    """A message as a frame."""
-    fields = asdict(message)
-    payload: bytes = fields.pop("payload", b"")
-    header = json.dumps([type(message).__name__, fields], ensure_ascii=False).encode()
-    return _LENGTHS.pack(len(header), len(payload)) + header + payload
-
-
-class Frames:
-    """Takes bytes as they come, gives the messages that are complete."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    def feed(self, data: bytes) -> Iterator[Any]:
-        """The messages that end within `data`; exhaust it before the next call."""
-        self._rest += data
-        while len(self._rest) >= _LENGTHS.size:
-            header, payload = _LENGTHS.unpack_from(self._rest)
-            start, end = _LENGTHS.size + header, _LENGTHS.size + header + payload
-            if len(self._rest) < end:
-                return
-            kind, fields = json.loads(self._rest[_LENGTHS.size : start])
-            if payload:
-                fields["payload"] = bytes(self._rest[start:end])
-            del self._rest[:end]
-            yield _KINDS[kind](**fields)
-
-
-def failed(id: int, error: DuplexdError) -> Failed:
-    """An expected failure as a message."""
-    return Failed(id=id, code=error.code, message=error.message, mend=error.mend)
-
-
-def error_of(message: Failed) -> DuplexdError:
-    """The failure that a message tells of."""
-    # Only those that both ends know: others have the code of the class that they refine.
-    kinds = {
-        kind.code: kind
-        for kind in _expected(DuplexdError)
-        if kind.__module__ == DuplexdError.__module__
-    }
-    return kinds.get(message.code, EngineFailed)(message.message, mend=message.mend)
-
-
-def _expected(kind: type[DuplexdError]) -> Iterator[type[DuplexdError]]:
-    yield kind
-    for each in kind.__subclasses__():
-        yield from _expected(each)
+ORDERS = (Settings, Speak, More, Cancel, Register, Remove)
+REPORTS = (Ready, Started, Audio, Done, Registered, Removed)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Any
 
 from loguru import logger
 
-from tts_engine.engine import SpeechChunk, SpeechEngine
+from tts_engine.engine import Reading, SpeechChunk, SpeechEngine
 from tts_engine.errors import BadRequest, DuplexdError, EngineFailed, TimedOut
+from tts_engine.service.streamer import TextStreamer
 from tts_engine.text.clause import Clause
 
 
@@ -70,13 +72,14 @@ class Speaker:
         self._turns = asyncio.Semaphore(jobs)  # first come, first served, by the clause
 
     async def speak(
-        self, clauses: AsyncGenerator[Clause, None], manner: Manner
+        self, clauses: AsyncGenerator[Clause, None], manner: Manner, *, coming: bool = False
     ) -> AsyncGenerator[Piece, None]:
         """Makes pieces of audio. Close it to stop the engine.
 
         Args:
             clauses: what to say, as it comes; closed in any case.
             manner: how to say it.
+            coming: the text is not whole yet: an engine that can speaks it as one.
 
         Raises:
             NothingToSay: in the end there was no audio.
@@ -84,7 +87,11 @@ class Speaker:
             DuplexdError: of `clauses`, after what came before it was given.
         """
         made = _Made(self._ahead_bytes)
-        maker = asyncio.create_task(self._make(clauses, manner, made), name="speech")
+        if coming and isinstance(self._engine, TextStreamer) and self._engine.streams_text:
+            make = self._make_whole(self._engine, clauses, manner, made)
+        else:
+            make = self._make(clauses, manner, made)
+        maker = asyncio.create_task(self._told(make, made), name="speech")
         silent = True
         try:
             while (piece := await made.take()) is not None:
@@ -99,12 +106,42 @@ class Speaker:
     async def _make(
         self, clauses: AsyncGenerator[Clause, None], manner: Manner, made: _Made
     ) -> None:
+        reading = self._engine.reading()
+        async with aclosing(clauses):
+            async for clause in clauses:
+                await made.room()
+                async with self._turns:
+                    await self._say(reading, clause, manner, made)
+
+    async def _make_whole(
+        self,
+        engine: TextStreamer,
+        clauses: AsyncGenerator[Clause, None],
+        manner: Manner,
+        made: _Made,
+    ) -> None:
+        """Has the clauses spoken as one text, for as long as they are said in one style."""
+        async with aclosing(clauses):
+            coming = _Coming(clauses, made)
+            while (first := await coming.next_style()) is not None:
+                job = engine.synthesize_pieces(
+                    coming.texts(),
+                    voice=manner.voice,
+                    speed=manner.speed,
+                    style=first.style or manner.style,
+                )
+                try:
+                    async with self._turns, aclosing(job) as chunks:
+                        async for chunk in chunks:
+                            coming.put(chunk)
+                except DuplexdError as error:
+                    raise _discreet(error, coming.text) from error.__cause__
+                coming.check()
+
+    async def _told(self, making: Coroutine[Any, Any, None], made: _Made) -> None:
+        """Makes it, and tells the other side how that ended."""
         try:
-            async with aclosing(clauses):
-                async for clause in clauses:
-                    await made.room()
-                    async with self._turns:
-                        await self._say(clause, manner, made)
+            await making
             made.end()
         except DuplexdError as error:
             made.end(error)
@@ -112,9 +149,9 @@ class Speaker:
             logger.opt(exception=error).error("the voice failed")
             made.end(EngineFailed(f"The voice failed: {error!r}"))
 
-    async def _say(self, clause: Clause, manner: Manner, made: _Made) -> None:
+    async def _say(self, reading: Reading, clause: Clause, manner: Manner, made: _Made) -> None:
         spoken = 0
-        job = self._engine.synthesize(
+        job = reading.synthesize(
             clause.text,
             voice=manner.voice,
             speed=manner.speed,
@@ -138,6 +175,55 @@ class Speaker:
                 return await anext(chunks, None)
         except TimeoutError:
             raise TimedOut(f"The voice gave nothing for {self._chunk_timeout_s:g} s") from None
+
+
+class _Coming:
+    """The clauses of a text that is spoken as one while it comes.
+
+    Parameters:
+        clauses: as they come.
+        made: where their audio goes.
+    """
+
+    def __init__(self, clauses: AsyncGenerator[Clause, None], made: _Made) -> None:
+        self._clauses = clauses
+        self._made = made
+        self._next: Clause | None = None
+        self._given: deque[tuple[int, Clause]] = deque()  # not said to their end, with that
+        self._saying: Clause | None = None
+        self.text = ""  # of those in this style
+
+    async def next_style(self) -> Clause | None:
+        """The first clause of those that are said in the next style; None: there is no more."""
+        if self._next is None:
+            self._next = await anext(self._clauses, None)
+        self.text = ""
+        return self._next
+
+    async def texts(self) -> AsyncGenerator[str, None]:
+        """The texts of those in this style, asked for no earlier than there is room for audio."""
+        first = clause = self._next
+        while clause is not None and first is not None and clause.style == first.style:
+            await self._made.room()
+            self.text += clause.text
+            self._given.append((len(self.text), clause))
+            yield clause.text
+            self._next = clause = await anext(self._clauses, None)
+
+    def put(self, chunk: SpeechChunk) -> None:
+        """Hands on audio: of the clause that is being said."""
+        if self._given and self._given[0][1] is not self._saying:
+            self._saying = self._given[0][1]
+            self._made.next_clause()
+        assert self._saying is not None  # text is given before its audio comes
+        self._made.put(chunk.pcm, self._saying)
+        while chunk.marks and self._given and chunk.marks[-1].chars >= self._given[0][0]:
+            self._given.popleft()
+
+    def check(self) -> None:
+        """Raises EngineFailed if not all was said."""
+        if self._given:
+            raise EngineFailed("The voice stopped in the middle of a text")
 
 
 def _discreet(error: DuplexdError, text: str) -> DuplexdError:

@@ -162,7 +162,9 @@ class Utterance:
         rate = self._desk.engine.sample_rate
         encoder = make_encoder("pcm", rate=self._shaping.rate(rate), out_rate=self._rate)
         last = -1
-        speech = self._desk.speaker.speak(self._checked(), self._manner)
+        speech = self._desk.speaker.speak(
+            self._checked(), self._manner, coming=not self.feed.finished
+        )
         with closing(encoder):
             async with aclosing(speech) as pieces:
                 async for piece in pieces:

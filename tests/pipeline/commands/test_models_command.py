@@ -236,6 +236,13 @@ def test_a_model_of_random_weights(run: Run, tmp_path: Path) -> None:
     assert (code, "/proc/no/model cannot be made" in err) == (1, True)
 
 
+def test_a_recogniser_of_random_weights(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("models", "make-random", "--kind", "ct-punc", str(tmp_path / "model"))
+    assert code == 0
+    assert "ct-punc, tiny, random" in out
+    assert (tmp_path / "model" / "tokens.json").is_file()
+
+
 def test_a_model_of_random_weights_needs_torch(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,4 +252,4 @@ def test_a_model_of_random_weights_needs_torch(
     code, _, err = run("models", "make-random", str(tmp_path / "model"))
     assert code == 1
     assert "needs torch, which is not installed" in err
-    assert "make cosyvoice" in err
+    assert "make engines" in err

@@ -154,7 +154,7 @@ def test_without_torch(
     code, _, err = run("voices", "export", str(tmp_path / "x.pt"), *kept)
     assert code == 1
     assert "torch, which is not installed" in err
-    assert "make cosyvoice" in err
+    assert "make engines" in err
 
 
 # --- saying something -------------------------------------------------------------------------

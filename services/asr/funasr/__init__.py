@@ -1,0 +1,1 @@
+"""Recognition by FunASR's models, in a worker process of their own."""

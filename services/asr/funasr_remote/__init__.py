@@ -1,0 +1,1 @@
+"""Recognition by a FunASR runtime elsewhere, over its WebSocket protocol."""

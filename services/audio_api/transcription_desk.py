@@ -1,0 +1,78 @@
+"""What all requests to transcribe share: the engine, its bounds, and the accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+from loguru import logger
+
+from services.asr.one_shot import Transcriber
+from tts_engine.errors import DuplexdError, NotReady
+from tts_engine.service.api_errors import ApiError
+from tts_engine.service.places import Places
+
+#: done: to the last byte; refused: a bad request or file, or no place; failed: the engine;
+#: gone: the client left
+TranscriptionOutcome = Literal["done", "refused", "failed", "gone"]
+
+
+class TranscriptionAccounts(Protocol):
+    """Where recordings that are transcribed are counted."""
+
+    def transcription(self, outcome: TranscriptionOutcome) -> None:
+        """A request is over."""
+        ...
+
+    def transcribed(self, *, audio_s: float, took_s: float) -> None:
+        """A recording of that length was transcribed to its end, in that time."""
+        ...
+
+    def count(self, error: DuplexdError) -> None:
+        """A failure, by its class."""
+        ...
+
+
+class TranscriptionDesk:
+    """Has recordings transcribed.
+
+    Parameters:
+        transcriber: does it.
+        accounts: counts requests.
+        ready: whether the engines are warm.
+        languages: that the recogniser may recognise.
+        parallel: recordings that are received or transcribed at a time.
+        max_upload: bytes of one.
+    """
+
+    def __init__(
+        self,
+        *,
+        transcriber: Transcriber,
+        accounts: TranscriptionAccounts,
+        ready: Callable[[], bool],
+        languages: Sequence[str],
+        parallel: int,
+        max_upload: int,
+    ) -> None:
+        self.transcriber = transcriber
+        self.accounts = accounts
+        self.languages = tuple(languages)
+        self.max_upload = max_upload
+        self.places = Places(
+            parallel,
+            what="recordings are being transcribed",
+            mend="Try again later, or raise transcription.parallel",
+        )
+        self._ready = ready
+
+    def check_ready(self) -> None:
+        """Raises NotReady while the engines warm up."""
+        if not self._ready():
+            raise NotReady("The engines are not ready", mend="Wait for /readyz")
+
+    def note(self, error: ApiError) -> None:
+        """Counts and logs an error; only those of our own making are warnings."""
+        self.accounts.count(error.failure)
+        level = "WARNING" if error.status == 500 else "DEBUG"
+        logger.log(level, "recording: {} {}", error.code, error.failure)
