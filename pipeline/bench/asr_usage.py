@@ -14,7 +14,7 @@ def cpu_s(pid: int | None = None, *, but: Collection[int] = ()) -> float:
     """Processor time of a process and its children that live, seconds.
 
     Args:
-        pid: None is this process.
+        pid: None is this process; one that has died uses nothing.
         but: children that do not count.
     """
     used = 0.0
@@ -38,6 +38,7 @@ def memory_mb(pid: int | None = None, *, but: Collection[int] = ()) -> float:
 
 
 def _family(pid: int | None, but: Collection[int]) -> Iterator[psutil.Process]:
-    first = psutil.Process(pid)
-    yield first
-    yield from (each for each in first.children(recursive=True) if each.pid not in but)
+    with suppress(psutil.NoSuchProcess):
+        first = psutil.Process(pid)
+        yield first
+        yield from (each for each in first.children(recursive=True) if each.pid not in but)

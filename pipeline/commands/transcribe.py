@@ -71,7 +71,7 @@ def transcribe(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE...", help="Sounds or videos: WAV, FLAC, MP3, M4A, MP4, ...; - is stdin."
+            metavar="FILE", help="Sounds or videos: WAV, FLAC, MP3, M4A, MP4, ...; - is stdin."
         ),
     ],
     form: Annotated[

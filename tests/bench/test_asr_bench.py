@@ -370,6 +370,7 @@ async def test_what_a_child_uses_counts() -> None:
     finally:
         child.kill()
         await child.wait()
+    assert cpu_s(child.pid) == memory_mb(child.pid) == 0
 
 
 # --- whom it measures -------------------------------------------------------------------------

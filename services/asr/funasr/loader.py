@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -256,7 +257,9 @@ def _load_weights(
 
 def _read_weights(path: str) -> dict[str, torch.Tensor]:
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        # Checkpoints of before torch 1.6 are no archives, and cannot be mapped.
+        mapped = zipfile.is_zipfile(path)
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
         raise ModelCorrupt(f"{path} is no checkpoint: {_first_line(error)}") from error
     for around in ("state_dict", "model_state_dict", "model"):

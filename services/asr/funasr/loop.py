@@ -39,7 +39,7 @@ from services.asr.funasr.wire import (
     Report,
     Stepped,
 )
-from services.asr.turn_audio import is_silent
+from services.asr.turn_audio import DROP_S, is_silent
 from services.language import language_of
 from tts_engine.errors import DuplexdError, EngineFailed
 from tts_engine.frames import failed
@@ -81,6 +81,8 @@ class RecognitionLoop:
         self._segment_s = segment_s
         self._min_log_prob = min_log_prob
         self._max_turn_s = max_turn_s
+        #: samples that may wait for a step: what the turn itself keeps at most
+        self._most_waiting = int(max_turn_s + DROP_S) * SAMPLE_RATE
         self._clock = clock
         self._turns: dict[int, Turn] = {}
         self._offline: dict[int, OfflineFinal] = {}
@@ -113,6 +115,8 @@ class RecognitionLoop:
         match plan(pieces, streams, self._limits):
             case Recognise(chosen):
                 self._recognise(chosen)
+                # Also of texts that take several: the engine takes silence for a worker that hangs.
+                self._emit(Stepped(waits=(), stride_s=self._stride.seconds, due=len(streams)))
             case GoOn(ids):
                 self._go_on(ids, due=len(streams) - len(ids))
             case None:
@@ -156,6 +160,11 @@ class RecognitionLoop:
                 turn.open_stream(model, now=order.came)
         turn.feed(np.frombuffer(order.payload, np.float32), came=order.came)
         self._advance(turn)
+        stream = turn.stream
+        if stream is not None and turn.asked is None and stream.waiting > self._most_waiting:
+            # A final is made of the turn's audio, as after a failure.
+            logger.warning("a turn's partials end: the streaming model is too far behind")
+            turn.drop_stream()
 
     def _ask(self, order: Final) -> None:
         turn = self._turns[order.turn]

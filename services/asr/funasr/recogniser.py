@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from loguru import logger
 
 from services.asr.base import SAMPLE_RATE, OnPartial, Recogniser, Samples, Transcript, Word
 from services.asr.funasr.wire import Feed, Finished, Partial
@@ -149,14 +150,16 @@ class FunAsrRecogniser(Recogniser):
         self._told_end = partial.end
         if partial.text and partial.text != self._told:
             self._told = partial.text
-            self._on_partial(
-                Transcript(
-                    text=partial.text,
-                    language=language_of(partial.text),
-                    final=False,
-                    audio_s=partial.end / SAMPLE_RATE,
-                )
+            transcript = Transcript(
+                text=partial.text,
+                language=language_of(partial.text),
+                final=False,
+                audio_s=partial.end / SAMPLE_RATE,
             )
+            try:
+                self._on_partial(transcript)
+            except Exception:  # it is this conversation's own, and must not end the reports to all
+                logger.exception("session {}: a partial text could not be told", self._session)
 
     def cancel(self) -> None:
         """See Recogniser."""

@@ -10,6 +10,7 @@ to half a chunk before its end; `finish` has the rest said.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -57,7 +58,8 @@ class Stream:
 
     def __init__(self, *, chunk: int, state: _State) -> None:
         self._chunk = chunk
-        self._waiting: NDArray[np.float32] = np.empty(0, np.float32)
+        self._blocks: deque[NDArray[np.float32]] = deque()
+        self._waiting = 0
         self._finished = False
         self._done = False
         #: samples that were taken by steps, from the start: where the text's audio ends
@@ -74,7 +76,8 @@ class Stream:
         """
         if self._finished:
             raise ValueError("the stream was finished")
-        self._waiting = np.concatenate((self._waiting, samples))
+        self._blocks.append(np.array(samples, np.float32))
+        self._waiting += samples.size
 
     def finish(self) -> None:
         """Says that no audio follows: what waits, and what was held back, is due. Idempotent."""
@@ -83,7 +86,8 @@ class Stream:
     def fork(self) -> Stream:
         """A stream of its own that has heard the same: finish it, and this one can go on."""
         other = Stream(chunk=self._chunk, state=self.state.copy())
-        other._waiting, other.samples = self._waiting, self.samples
+        other._blocks, other._waiting = self._blocks.copy(), self._waiting
+        other.samples = self.samples
         other._finished, other._done = self._finished, self._done
         other.tokens = list(self.tokens)
         return other
@@ -93,7 +97,7 @@ class Stream:
         """A step of this stream can be made now."""
         if self._finished:
             return not self._done
-        return self._waiting.size >= self._chunk
+        return self._waiting >= self._chunk
 
     @property
     def done(self) -> bool:
@@ -103,7 +107,7 @@ class Stream:
     @property
     def waiting(self) -> int:
         """Samples that no step has taken."""
-        return self._waiting.size
+        return self._waiting
 
     @property
     def text(self) -> str:
@@ -112,8 +116,16 @@ class Stream:
 
     def take(self) -> tuple[NDArray[np.float32], bool]:
         """The audio of the next step, and whether it is the last; only a step takes it."""
-        taken = self._waiting[: self._chunk]
-        self._waiting = self._waiting[taken.size :]
+        parts: list[NDArray[np.float32]] = [np.empty(0, np.float32)]
+        missing = self._chunk
+        while missing and self._blocks:
+            block = self._blocks.popleft()
+            if block.size > missing:
+                self._blocks.appendleft(block[missing:])
+            parts.append(block[:missing])
+            missing -= parts[-1].size
+        taken = np.concatenate(parts)
+        self._waiting -= taken.size
         self.samples += taken.size
         self._done = taken.size < self._chunk
         return taken, self._done

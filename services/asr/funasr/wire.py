@@ -140,10 +140,10 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stepped:
-    """The streaming model has made a step.
+    """A model has made a step.
 
     Parameters:
-        waits: of each stream that had gathered its stride: how long it waited then, seconds.
+        waits: of each stream of it that had gathered its stride: how long it waited then, seconds.
         stride_s: audio that a stream gathers before it goes on.
         due: streams that could go on and were not among the step's.
     """

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
+from loguru import logger
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import (
     ConnectionClosed,
@@ -195,6 +196,12 @@ class Connection:
             )
         except WebSocketException as error:
             self.failure = explain(self._server, error)
+        except Exception as error:  # ours, or a conversation's own: nobody would read any more
+            logger.exception("funasr-remote: a reply could not be taken")
+            self.failure = EngineFailed(
+                f"What the FunASR server at {self._server.shown} said could not be taken: "
+                f"{type(error).__name__}"
+            )
         self._on_lost()
 
     def _take(self, reply: Reply) -> None:

@@ -191,7 +191,7 @@ def _words(sentences: Any) -> tuple[TimedWord, ...]:
                 TimedWord(word, float(start), float(stop))
                 for word, (start, stop) in zip(spoken, times, strict=True)
             ]
-    except (TypeError, KeyError, ValueError, AttributeError):
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
         return ()
     return tuple(words)
 

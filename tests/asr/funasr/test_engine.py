@@ -163,6 +163,22 @@ async def test_partials_hold_all_that_was_said_so_far(mode: Mode) -> None:
         await two.partial(6 * CHUNK)
 
 
+async def test_who_cannot_be_told_a_partial_holds_up_nobody() -> None:
+    async with faked() as engine:
+        tried: list[Transcript] = []
+
+        def refuse(partial: Transcript) -> None:
+            tried.append(partial)
+            raise ValueError("no")
+
+        odd, one = engine.open(session="odd", on_partial=refuse), Talker(engine)
+        odd.feed(counting(0, CHUNK, of=2))
+        await until(lambda: bool(tried))
+        assert covered((await odd.finalise()).text) == (2, 0, CHUNK)
+        one.say(CHUNK)
+        await one.partial(CHUNK)
+
+
 async def test_partials_may_be_off() -> None:
     async with faked(partials=False) as engine:
         one = Talker(engine)

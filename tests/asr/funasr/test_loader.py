@@ -55,6 +55,14 @@ def test_weights_may_lie_under_the_names_that_training_gave_them(mine: Path, sou
     assert SecondPass(load(mine)).transcribe([sound(16_000)]) == expected
 
 
+def test_weights_may_be_in_the_old_form_of_a_checkpoint(mine: Path, sound: Sound) -> None:
+    expected = SecondPass(load(mine)).transcribe([sound(16_000)])
+    state = torch.load(mine / "model.pt")
+    torch.save(state, mine / "model.pt", _use_new_zipfile_serialization=False)
+
+    assert SecondPass(load(mine)).transcribe([sound(16_000)]) == expected
+
+
 def test_a_scope_maps_the_names_of_weights(mine: Path, sound: Sound) -> None:
     expected = SecondPass(load(mine)).transcribe([sound(16_000)])
     state = torch.load(mine / "model.pt")

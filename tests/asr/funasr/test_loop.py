@@ -208,6 +208,20 @@ def test_a_long_turn_is_recognised_in_pieces_each_once() -> None:
     assert b.final(12) == b.final(11)
 
 
+def test_the_engine_hears_of_every_step_of_a_long_turn() -> None:
+    b = bench("offline", segment_s=1.0, pieces=1)
+    b.feed(1, 16_000 * 3)
+    b.ask(10, 1)
+    steps = 0
+    while b.loop.busy or not b.loop.inbox.empty():
+        told = len(b.told)
+        b.step()
+        assert len(b.told) > told
+        steps += 1
+    assert steps > 2
+    assert covered(b.final(10)) == (1, 0, 16_000 * 3)
+
+
 def test_what_the_pieces_say_is_put_together() -> None:
     def hear(samples: Samples) -> Recognised:
         number = int(float(samples[0]) - (1 << 20) > 0)
@@ -331,6 +345,21 @@ def test_at_capacity_partials_come_more_rarely_and_nothing_is_lost() -> None:
         b.feed(1, CHUNK)
         b.settle()
     assert b.of(Stepped)[-1].stride_s == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("mode", ["streaming+offline", "streaming"])
+def test_partials_end_when_more_waits_for_them_than_a_turn_may_have(mode: str) -> None:
+    b = bench(mode, max_turn_s=1.0, segment_s=5.0)
+    for _ in range(40):
+        b.feed(1, 16_000)
+    b.step()
+    assert not b.loop.busy
+    assert b.partials(1) == []
+    b.ask(10, 1)
+    b.settle()
+    of, first, last = covered(b.final(10))
+    assert (of, last) == (1, 40 * 16_000)
+    assert 0 < first <= last - 16_000
 
 
 def test_streamed_finals_are_not_put_off_by_strides() -> None:
@@ -473,6 +502,7 @@ def test_a_turn_keeps_its_end_when_it_is_too_long() -> None:
     b = bench("streaming+offline", max_turn_s=1.0, segment_s=5.0)
     for _ in range(40):
         b.feed(1, 16_000)
+        b.settle()
     b.ask(10, 1)
     b.settle()
     of, first, last = covered(b.final(10))

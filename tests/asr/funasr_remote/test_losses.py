@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from services.asr.base import SAMPLE_RATE
+from services.asr.base import SAMPLE_RATE, Transcript
 from tts_engine.errors import AtCapacity, EngineFailed, TimedOut
 from tts_engine.restart import RestartPolicy
 
@@ -32,6 +32,23 @@ async def test_what_a_lost_connection_had_is_sent_again(flavour: Flavour) -> Non
         partials.check()
         lengths = [len(partial.text) for partial in partials]
         assert lengths == sorted(lengths)
+
+
+async def test_a_reply_that_cannot_be_taken_costs_no_more_than_the_connection() -> None:
+    async with running() as runtime, remote(runtime) as engine:
+        tried = asyncio.Event()
+
+        def refuse(partial: Transcript) -> None:
+            if not tried.is_set():
+                tried.set()
+                raise ValueError("no")
+
+        recogniser = engine.open(session="s", on_partial=refuse)
+        feed(recogniser, say("今天天气怎么样我想听音乐"))
+        async with asyncio.timeout(PATIENCE_S):
+            await tried.wait()
+        assert (await final(recogniser)).text == "今天天气怎么样我想听音乐。"
+        assert runtime.connections == 2
 
 
 async def test_a_lost_connection_keeps_what_was_finished() -> None:

@@ -182,6 +182,7 @@ def test_times_of_words() -> None:
         [{}],
         [{"text_seg": "a b", "ts_list": [[1, 2]]}],
         [{"text_seg": "a", "ts_list": [["x", "y"]]}],
+        [{"text_seg": "a", "ts_list": [[10**400, 1]]}],
         [{"text_seg": 5, "ts_list": []}],
     ],
 )
