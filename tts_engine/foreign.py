@@ -39,7 +39,7 @@ def contained() -> Iterator[None]:
     level, handlers = root.level, list(root.handlers)
     python, numpy, threads = random.getstate(), np.random.get_state(), torch.get_num_threads()
     try:
-        with warnings.catch_warnings(), torch.random.fork_rng():
+        with warnings.catch_warnings(), torch.random.fork_rng(_devices()):
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -48,6 +48,13 @@ def contained() -> Iterator[None]:
         torch.set_num_threads(threads)
         root.setLevel(level)
         root.handlers[:] = handlers
+
+
+def _devices() -> list[int]:
+    """The GPUs whose random states there are: to ask for those of others would start CUDA there."""
+    import torch
+
+    return list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
 
 
 @contextmanager

@@ -171,8 +171,9 @@ class Listening:
                     heard = await self._recogniser.finalise()
                 self._began = True
                 return heard
-            except (AtCapacity, TimedOut):
-                wait_s = next(waits, None)
+            except (AtCapacity, TimedOut, EngineFailed) as error:
+                lasting = isinstance(error, EngineFailed) and self._owner.asr.ready
+                wait_s = None if lasting else next(waits, None)
                 if wait_s is None:
                     raise
             await asyncio.sleep(wait_s)

@@ -44,7 +44,7 @@ def render(
             return vtt(recording.segments)
         case "json":
             shown = {"text": recording.text, "usage": _usage(recording)}
-        case "verbose_json":
+        case _:
             shown = _verbose(recording, granularities)
     return json.dumps(shown, ensure_ascii=False)
 

@@ -63,14 +63,15 @@ def parts(model: CosyVoice, voices: Path) -> Parts:
 @pytest.fixture(scope="module")
 def solo(model: CosyVoice, voices: Path) -> Callable[[Speak], np.ndarray]:
     """What an order gives when nobody else speaks; made once."""
-    known: dict[Speak, np.ndarray] = {}
+    known: dict[str, np.ndarray] = {}
 
     def say(order: Speak) -> np.ndarray:
-        if order not in known:
+        key = repr(order)
+        if key not in known:
             loop = Loop(make_parts(model, voices))
             loop.say(order)
-            known[order] = loop.pcm(order.id)
-        return known[order]
+            known[key] = loop.pcm(order.id)
+        return known[key]
 
     return say
 

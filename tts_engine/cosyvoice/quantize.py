@@ -23,7 +23,7 @@ from tts_engine.foreign import contained
 
 #: values that share a scale in 4 bits
 GROUP = 128
-INSTALL = "Run `make engines`, or set tts.cosyvoice.quantize to none."
+INSTALL = "Run `pip install torchao==0.18.0`, or set tts.cosyvoice.quantize to none."
 
 
 def check_quantize(mode: Quantize, *, dtype: str) -> None:

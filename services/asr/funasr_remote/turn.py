@@ -118,18 +118,18 @@ class Turn:
             self._utterance = Utterance(self._name(), self._mode)
             return Begin(self._utterance)
         if limit - self._sent >= FRAME or (cut is not None and self._sent < cut):
-            return self._send(min(limit, self._sent + FRAME))
+            return self._send(limit)
         if cut is None:
             return None
         self._end = cut
         return End(cut)
 
-    def _send(self, stop: int) -> Audio:
+    def _send(self, limit: int) -> Audio:
         audio = self._audio.snapshot()
         # Behind by more than a turn's limit, what was dropped cannot be sent any more.
-        start = min(max(self._sent, audio.start), stop)
-        self._sent = stop
-        return Audio(_read(audio, start, stop))
+        start = min(max(self._sent, audio.start), limit)
+        self._sent = min(limit, start + FRAME)
+        return Audio(_read(audio, start, self._sent))
 
     def lost(self) -> None:
         """What was sent of the utterance at hand is lost, or failed: it is sent again."""

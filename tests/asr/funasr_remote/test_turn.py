@@ -158,3 +158,18 @@ def test_what_is_heard_again_is_not_shown_again() -> None:
         if partial is not None:
             shown.append(partial.text)
     assert shown == ["好好好好"]
+
+
+def test_what_a_turn_has_dropped_is_not_sent_as_empty_messages() -> None:
+    turn = Turn(limit_s=1, mode="2pass", name=lambda: utterance_name(1))
+    turn.feed(ramp(0, 100 * SAMPLE_RATE))
+    turn.ask(turn.end)
+    assert isinstance(turn.next(), Begin)
+    sent: list[Samples] = []
+    while isinstance(step := turn.next(), Audio):
+        sent.append(step.samples)
+    assert step == End(100 * SAMPLE_RATE)
+    kept = np.concatenate(sent)
+    assert all(len(samples) == FRAME for samples in sent[:-1])
+    assert SAMPLE_RATE <= len(kept) < 100 * SAMPLE_RATE
+    assert np.array_equal(kept, ramp(100 * SAMPLE_RATE - len(kept), 100 * SAMPLE_RATE))

@@ -162,7 +162,7 @@ def test_standard_input_may_be_a_file_or_a_pipe(wav: str) -> None:
 def test_a_named_pipe_is_read_to_its_end(run: Run, wav: str, tmp_path: Path) -> None:
     pipe, data = tmp_path / "pipe", Path(wav).read_bytes()
     os.mkfifo(pipe)
-    writer = threading.Thread(target=lambda: pipe.write_bytes(data))
+    writer = threading.Thread(target=lambda: pipe.write_bytes(data), daemon=True)
     writer.start()
     code, out, _ = run("transcribe", str(pipe), *SCRIPTED)
     writer.join(20)
