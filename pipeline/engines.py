@@ -13,6 +13,7 @@ from pipeline.budget import ThreadBudget
 from pipeline.config_schema import Config
 from pipeline.recognition import build_asr
 from pipeline.session import Engines
+from pipeline.transcription import build_vad
 from pipeline.voice import build_voice
 from services.asr.base import AsrEngine
 from services.llm.client import make_client, probe, warm
@@ -21,7 +22,6 @@ from services.llm.local import LocalLlm, choose_model
 from services.models.store import ModelStore
 from services.scripted.spec import LlmSpec
 from services.turn_end.base import TurnEndEngine
-from services.vad.base import VadEngine
 from tts_engine.engine import SpeechEngine
 from tts_engine.errors import DuplexdError
 
@@ -53,7 +53,7 @@ class EngineRoom:
         self._config = config
         self._store = store
         self.budget = ThreadBudget.of(config.threads)
-        self.vad = self._build_vad()
+        self.vad = build_vad(config)
         self.asr = self._build_asr()
         self.voice = self._build_voice()
         self.turn_end = self._build_turn_end()
@@ -111,15 +111,6 @@ class EngineRoom:
         await start
         self.waiting.discard(name)
         logger.info("{} is warm ({:.1f} s)", name, loop.time() - began)
-
-    def _build_vad(self) -> VadEngine:
-        if self._config.vad.provider == "energy":
-            from services.vad.energy import EnergyVad
-
-            return EnergyVad()
-        from services.vad.silero import SileroVad
-
-        return SileroVad()
 
     def _build_asr(self) -> AsrEngine:
         return build_asr(self._config, self._store, budget=self.budget)
