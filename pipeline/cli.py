@@ -43,7 +43,7 @@ MODULES: dict[str, tuple[str, str]] = {
     "talk": ("pipeline.commands.talk", "Talk to a running daemon from the terminal."),
     "transcribe": ("pipeline.commands.transcribe", "Write down what recordings say."),
     "replay": ("pipeline.commands.replay", "Show what was decided in a recorded conversation."),
-    "bench": ("pipeline.commands.bench", "Measure latency, barge-in and sessions."),
+    "bench": ("pipeline.commands.bench", "Measure latency, barge-in, sessions and engines."),
     "models": ("pipeline.commands.models", "List, fetch and verify model files."),
     "voices": ("pipeline.commands.voices", "Clone, list and remove voices; say something."),
     "keys": ("pipeline.commands.keys", "Make, list and revoke API keys of the daemon."),

@@ -9,8 +9,8 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from contextlib import aclosing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
@@ -49,12 +49,14 @@ class _Job:
         form: of the texts.
         wish: how they are heard.
         folder: gets a file for each; None: standard output gets them.
+        stdin: what `-` stands for, can be gone back in.
     """
 
     files: list[str]
     form: _Form
     wish: Wish
     folder: Path | None
+    stdin: BinaryIO | None = None
 
     def target(self, file: str) -> Path | None:
         """Where the text of a recording goes; None: to standard output."""
@@ -114,8 +116,10 @@ def transcribe(
     from pipeline.needs import needed_asr
 
     fetch_missing(settings, needed_asr(settings))
-    if not asyncio.run(_transcribe(settings, job)):
-        raise typer.Exit(1)
+    # Before there is an event loop: a Ctrl-C ends the waiting for it.
+    with _standard_input() if _STDIN in files else nullcontext() as stdin:
+        if not asyncio.run(_transcribe(settings, replace(job, stdin=stdin))):
+            raise typer.Exit(1)
 
 
 def _wish(settings: Config, language: str, hotwords: str) -> Wish:
@@ -175,7 +179,8 @@ async def _one(transcriber: Transcriber, job: _Job, number: int) -> bool:
 
     file, began = job.files[number], time.monotonic()
     try:
-        with _opened(file) as stream:
+        with nullcontext(job.stdin) if file == _STDIN else _opened(file) as stream:
+            assert stream is not None, "standard input is read before"
             recording = await _heard(transcriber, job, number, stream)
         _write(job, file, recording)
     except (DuplexdError, OSError) as error:
@@ -189,19 +194,32 @@ async def _one(transcriber: Transcriber, job: _Job, number: int) -> bool:
 
 
 @contextmanager
+def _standard_input() -> Iterator[BinaryIO]:
+    if sys.stdin is None:
+        raise BadRequest("Standard input is closed", mend="Name a file, or pipe a recording in")
+    with _seekable(sys.stdin.buffer) as stream:
+        yield stream
+
+
+@contextmanager
 def _opened(file: str) -> Iterator[BinaryIO]:
-    """A file that can be gone back in; pipes are copied to the disk first."""
+    with open(file, "rb") as raw, _seekable(raw) as stream:
+        yield stream
+
+
+@contextmanager
+def _seekable(raw: BinaryIO) -> Iterator[BinaryIO]:
+    """A file that can be gone back in; a pipe is copied to the disk first."""
     import shutil
     from tempfile import TemporaryFile
 
-    with open(sys.stdin.fileno() if file == _STDIN else file, "rb", closefd=file != _STDIN) as raw:
-        if raw.seekable():
-            yield raw
-            return
-        with TemporaryFile() as copy:
-            shutil.copyfileobj(raw, copy)
-            copy.flush()
-            yield copy
+    if raw.seekable():
+        yield raw
+        return
+    with TemporaryFile() as copy:
+        shutil.copyfileobj(raw, copy)
+        copy.flush()
+        yield copy
 
 
 async def _heard(transcriber: Transcriber, job: _Job, number: int, stream: BinaryIO) -> Recording:

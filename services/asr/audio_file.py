@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Generator, Iterator
 from typing import Any, BinaryIO, Self, cast
 
@@ -40,6 +41,10 @@ _OPTIONS = {"format_whitelist": _CONTAINERS, "protocol_whitelist": "none"}
 _NO_LENGTH = 1 << 60
 _MEND = "Send a whole sound file, or a video with sound: WAV, FLAC, MP3, Ogg, M4A, MP4, WebM, ..."
 
+#: bytes of a container's packet: a second of what has the most channels and the highest rate
+_PACKET = 8 << 20
+_REMAKE = "Make it anew, as in `ffmpeg -i FILE recording.wav`"
+
 #: rate, and mono samples in it
 _Piece = tuple[int, NDArray[np.float32]]
 
@@ -70,7 +75,8 @@ class AudioFile:
     def __init__(self, file: BinaryIO, *, limit_s: float | None = None) -> None:
         self._limit_s = limit_s
         self._given = 0
-        self._waiting: list[Samples] = []
+        self._waiting: deque[Samples] = deque()
+        self._held = 0  # samples in it
         self._lock = threading.Lock()  # a decoder that is closed while it decodes is no more
         if os.fstat(file.fileno()).st_size == 0:
             raise BadAudio("The file is empty", mend=_MEND)
@@ -101,14 +107,10 @@ class AudioFile:
             AudioTooLong
         """
         with self._lock:
-            while sum(map(len, self._waiting)) < BLOCK:
-                piece = next(self._stream, None)
-                if piece is None:
-                    break
+            while self._held < BLOCK and (piece := next(self._stream, None)) is not None:
                 self._waiting.append(piece)
-            samples = np.concatenate(self._waiting) if self._waiting else _NONE
-            self._waiting = [samples[BLOCK:]]
-            samples = samples[:BLOCK]
+                self._held += len(piece)
+            samples = self._taken(min(BLOCK, self._held))
             self._given += len(samples)
             if not self._given:
                 raise BadAudio("There is no audio in the file", mend=_MEND)
@@ -120,6 +122,19 @@ class AudioFile:
         with self._lock:
             self._stream.close()
             self._source.close()
+
+    def _taken(self, count: int) -> Samples:
+        """The first samples of those that wait."""
+        parts = [_NONE]
+        self._held -= count
+        while count:
+            part = self._waiting.popleft()
+            if len(part) > count:
+                self._waiting.appendleft(part[count:])
+                part = part[:count]
+            parts.append(part)
+            count -= len(part)
+        return np.concatenate(parts)
 
     def _check(self, seconds: float) -> None:
         if self._limit_s is not None and seconds > self._limit_s:
@@ -226,6 +241,11 @@ class _Ffmpeg:
         planes = _Planes()
         try:
             for packet in self._container.demux(self._stream):
+                if packet.size > _PACKET:  # it is decoded as a whole
+                    raise BadAudio(
+                        f"The file has its sound in a packet of {packet.size >> 20} MB",
+                        mend=_REMAKE,
+                    )
                 yield from planes.of(_decoded(packet))
         except FFmpegError:
             return

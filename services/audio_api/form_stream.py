@@ -9,16 +9,10 @@ reader.finish()
 
 from __future__ import annotations
 
-import re
-from email.message import Message
-from email.utils import collapse_rfc2231_value
-
-from tts_engine.service.forms import BadForm
+from tts_engine.service.forms import BadForm, boundary_of, disposition_of
 
 #: parts that a form may have, bytes of a part's head, and of all fields together
 _MAX_PARTS, _MAX_HEAD, _MAX_FIELDS = 256, 8 * 1024, 64 * 1024
-#: as RFC 2046 has it
-_BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]", re.ASCII)
 
 
 class FormReader:
@@ -37,9 +31,7 @@ class FormReader:
     """
 
     def __init__(self, content_type: str, *, file: str) -> None:
-        boundary = _parameter("content-type", content_type, "boundary")
-        if not boundary or not _BOUNDARY.fullmatch(boundary):
-            raise BadForm("The Content-Type names no boundary")
+        boundary = boundary_of(content_type)
         self.fields: list[tuple[str, str]] = []
         self.has_file = False
         self._file = file
@@ -103,7 +95,7 @@ class FormReader:
         self._parts += 1
         if self._parts > _MAX_PARTS:
             raise BadForm(f"The form has more than {_MAX_PARTS} fields")
-        name, is_file = _disposition(head)
+        name, is_file = disposition_of(head)
         if name == self._file and is_file:
             if self.has_file:
                 raise BadForm(f"The field {name!r} comes twice")
@@ -148,21 +140,3 @@ class FormReader:
         except UnicodeDecodeError:
             raise BadForm(f"The field {self._name[:100]!r} is not UTF-8") from None
         self._text.clear()
-
-
-def _disposition(head: bytes) -> tuple[str, bool]:
-    """Name of a part, and whether it is a file."""
-    for line in head.decode("utf-8", "replace").split("\r\n"):
-        header, _, value = line.partition(":")
-        if header.strip().lower() == "content-disposition":
-            name = _parameter("content-disposition", value, "name")
-            if name:
-                return name, _parameter("content-disposition", value, "filename") is not None
-    raise BadForm("A field of the form has no name")
-
-
-def _parameter(header: str, value: str, name: str) -> str | None:
-    message = Message()
-    message[header] = value.strip().replace("\r", " ").replace("\n", " ")
-    found = message.get_param(name, None, header)
-    return None if found is None else collapse_rfc2231_value(found)

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from loguru import logger
 from starlette.requests import ClientDisconnect, Request
@@ -20,7 +20,7 @@ from services.asr.recording import Recording, Segment, continued
 from services.asr.renderings import CONTENT_TYPES, render
 from services.audio_api.transcription_desk import TranscriptionDesk, TranscriptionOutcome
 from services.audio_api.transcription_request import TranscriptionRequest, parse
-from services.audio_api.upload import Upload
+from services.audio_api.upload import Upload, not_kept
 from tts_engine.errors import BadAudio, DuplexdError
 from tts_engine.service.api_errors import ApiError
 
@@ -67,7 +67,7 @@ class TranscriptionResponse(Response):
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> TranscriptionOutcome:
         self._desk.check_ready()
-        with self._desk.places, TemporaryFile() as file:
+        with self._desk.places, _on_disk() as file:
             wanted = parse(await self._upload.receive(file))
             work = asyncio.create_task(
                 self._transcribe(file, wanted, scope, receive, send), name="transcription"
@@ -145,6 +145,18 @@ class TranscriptionResponse(Response):
             await send({"type": "http.response.start", "status": 200, "headers": headers})
         body = b"data: " + json.dumps(data).encode() + b"\n\n"
         await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+def _on_disk() -> BinaryIO:
+    """A file that is gone when it is closed.
+
+    Raises:
+        ApiError: the disk has no place for it.
+    """
+    try:
+        return cast("BinaryIO", TemporaryFile())
+    except OSError as error:
+        raise not_kept(error) from error
 
 
 def _error(failure: DuplexdError | ApiError) -> ApiError:

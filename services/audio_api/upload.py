@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from tempfile import gettempdir
 from typing import BinaryIO
 
 from starlette.requests import Request
 
 from services.audio_api.form_stream import FormReader
-from tts_engine.errors import BadRequest, TimedOut
+from tts_engine.errors import BadRequest, EngineFailed, TimedOut
 from tts_engine.service.api_errors import ApiError
 from tts_engine.service.bodies import content_type, too_large, wrong_type
 
@@ -59,7 +60,10 @@ class Upload:
             raise wrong_type(_FORM)
         self._check(int(self._request.headers.get("content-length", "0")) - _FORM_BYTES)
         reader = FormReader(self._request.headers["content-type"], file=self._file)
-        await self._spool(reader, into)
+        try:
+            await self._spool(reader, into)
+        except OSError as error:
+            raise not_kept(error) from error
         reader.finish()
         if not reader.has_file:
             raise self._no_file(reader.fields)
@@ -123,6 +127,15 @@ class Upload:
             return ApiError(failure, 400, param=name, code="invalid_type")
         failure = BadRequest(f"Missing required parameter: '{name}'")
         return ApiError(failure, 400, param=name, code="missing_required_parameter")
+
+
+def not_kept(error: OSError) -> ApiError:
+    """The failure of a disk that does not take a recording."""
+    failure = EngineFailed(
+        f"The recording cannot be kept: {error.strerror}",
+        mend=f"Make room in {gettempdir()}, or name another folder by TMPDIR",
+    )
+    return ApiError(failure, 507)
 
 
 def _too_slow(seconds: float) -> ApiError:

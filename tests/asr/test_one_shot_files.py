@@ -158,6 +158,17 @@ def test_a_damaged_container_ends_where_it_cannot_be_read_on(keep: Keep):
     assert 5 < len(heard) / 16_000 < 20
 
 
+def test_a_file_whose_sound_is_one_packet_is_refused(keep: Keep):
+    data = container(tone(48_000, 100.0), form="matroska", codec="pcm_f32le")
+    with pytest.raises(BadAudio, match="packet of 18 MB"):
+        read(keep(data))
+
+
+def test_a_large_packet_is_read_block_by_block(keep: Keep):
+    data = container(tone(48_000, 30.0), form="matroska", codec="pcm_s16le")
+    assert is_tone(read(keep(data)), seconds=30.0)
+
+
 def test_the_rate_may_change_on_the_way(keep: Keep):
     first = container(tone(48_000), form="adts")
     second = container(tone(16_000), form="adts", rate=16_000)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from email.message import Message
+from email.utils import collapse_rfc2231_value
 
 from tts_engine.errors import BadRequest
 
@@ -46,16 +47,14 @@ def parse_form(body: bytes, content_type: str) -> Form:
     Raises:
         BadForm: it is none, a name comes twice, a field is not UTF-8.
     """
-    boundary = _parameter("content-type", content_type, "boundary")
-    if not _BOUNDARY.fullmatch(boundary):
-        raise BadForm("The Content-Type names no boundary")
+    boundary = boundary_of(content_type)
     fields: dict[str, str] = {}
     files: dict[str, bytes] = {}
     for part in _parts(body, b"--" + boundary.encode()):
-        name, filename, content = _read(part)
+        name, is_file, content = _read(part)
         if name in fields or name in files:
             raise BadForm(f"The field {name[:100]!r} comes twice")
-        if filename is not None:
+        if is_file:
             files[name] = content
             continue
         try:
@@ -63,6 +62,33 @@ def parse_form(body: bytes, content_type: str) -> Form:
         except UnicodeDecodeError:
             raise BadForm(f"The field {name[:100]!r} is not UTF-8") from None
     return Form(fields=fields, files=files)
+
+
+def boundary_of(content_type: str) -> str:
+    """The boundary that a request's header names.
+
+    Raises:
+        BadForm: it names none.
+    """
+    boundary = _parameter("content-type", content_type, "boundary")
+    if boundary is None or not _BOUNDARY.fullmatch(boundary):
+        raise BadForm("The Content-Type names no boundary")
+    return boundary
+
+
+def disposition_of(head: bytes) -> tuple[str, bool]:
+    """The name of a part by its head, and whether it is a file.
+
+    Raises:
+        BadForm: it has no name.
+    """
+    for line in head.decode("utf-8", "replace").split("\r\n"):
+        header, _, value = line.partition(":")
+        if header.strip().lower() == "content-disposition":
+            name = _parameter("content-disposition", value, "name")
+            if name:
+                return name, _parameter("content-disposition", value, "filename") is not None
+    raise BadForm("A field of the form has no name")
 
 
 def _parts(body: bytes, delimiter: bytes) -> list[bytes]:
@@ -84,23 +110,19 @@ def _parts(body: bytes, delimiter: bytes) -> list[bytes]:
     return parts
 
 
-def _read(part: bytes) -> tuple[str, str | None, bytes]:
-    """Name, file name where there is one, and content of a part."""
+def _read(part: bytes) -> tuple[str, bool, bytes]:
+    """Name of a part, whether it is a file, and its content."""
     end = part.find(b"\r\n\r\n", 0, _MAX_HEAD)
     if end < 0:
         raise BadForm("A field of the form has no head")
-    for line in part[:end].decode("utf-8", "replace").split("\r\n"):
-        header, _, value = line.partition(":")
-        if header.strip().lower() == "content-disposition":
-            name = _parameter("content-disposition", value, "name")
-            filename = _parameter("content-disposition", value, "filename", missing="\0")
-            if name:
-                return name, None if filename == "\0" else filename, part[end + 4 :]
-    raise BadForm("A field of the form has no name")
+    return (*disposition_of(part[:end]), part[end + 4 :])
 
 
-def _parameter(header: str, value: str, name: str, missing: str = "") -> str:
+def _parameter(header: str, value: str, name: str) -> str | None:
     message = Message()
-    message[header] = value.strip().replace("\r", " ").replace("\n", " ")
-    found = message.get_param(name, missing, header)
-    return found if isinstance(found, str) else found[2]
+    try:
+        message[header] = value.strip().replace("\r", " ").replace("\n", " ")
+        found = message.get_param(name, None, header)
+        return None if found is None else collapse_rfc2231_value(found)
+    except (ValueError, LookupError, TypeError):  # a code, or a number, that there is not
+        raise BadForm(f"The header {header} cannot be read") from None

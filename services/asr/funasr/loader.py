@@ -140,6 +140,8 @@ def load(model_dir: Path, *, device: str = "cpu", dtype: str = "fp32") -> Model:
     auto.model.eval().requires_grad_(False)
     _narrow(auto.model, kind, number)
     frontend = auto.kwargs.get("frontend")
+    if getattr(frontend, "cmvn", True) is None:  # FunASR goes on without, and understands nothing
+        raise ModelMissing(f"{model_dir} has no am.mvn", mend="Fetch the model again.")
     if hasattr(frontend, "dither"):
         frontend.dither = 0.0
     return Model(

@@ -47,6 +47,15 @@ def test_a_model_loads_without_a_description_of_its_files(mine: Path, sound: Sou
     assert SecondPass(load(mine)).transcribe([sound(16_000)]) == described
 
 
+def test_a_model_without_the_norm_of_its_features_is_refused(mine: Path) -> None:
+    (mine / "am.mvn").unlink()
+    with pytest.raises(ModelMissing, match=r"am\.mvn"):
+        load(mine)
+    (mine / "configuration.json").unlink()
+    with pytest.raises(ModelMissing, match=r"am\.mvn"):
+        load(mine)
+
+
 def test_weights_may_lie_under_the_names_that_training_gave_them(mine: Path, sound: Sound) -> None:
     expected = SecondPass(load(mine)).transcribe([sound(16_000)])
     state = torch.load(mine / "model.pt")

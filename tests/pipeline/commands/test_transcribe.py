@@ -159,6 +159,15 @@ def test_standard_input_may_be_a_file_or_a_pipe(wav: str) -> None:
         assert done.stderr.decode().startswith("-: 5.0 s of audio in ")
 
 
+def test_standard_input_that_is_closed_is_told() -> None:
+    command = [sys.executable, str(ROOT / "run.py"), "transcribe", "-", *SCRIPTED]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, timeout=100
+    )
+    assert done.returncode == 2
+    assert done.stderr.decode().startswith("error: Standard input is closed\n")
+
+
 def test_a_named_pipe_is_read_to_its_end(run: Run, wav: str, tmp_path: Path) -> None:
     pipe, data = tmp_path / "pipe", Path(wav).read_bytes()
     os.mkfifo(pipe)
