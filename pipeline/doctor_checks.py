@@ -5,7 +5,7 @@ Facts are gathered by `pipeline.doctor_facts`; `pipeline.doctor_access` judges h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pipeline.budget import ThreadBudget
 from pipeline.config_schema import Config
@@ -37,7 +37,7 @@ def judge(config: Config, facts: Facts) -> list[Check]:
         microphone(config.server, facts),
         keys(config.server, facts.keys),
         certificate(config.server, facts),
-        _gpu(facts),
+        _gpu(facts, _wanted(config)),
     ]
 
 
@@ -56,9 +56,34 @@ def judge_machine(facts: Facts) -> list[Check]:
     ]
 
 
-def _gpu(facts: Facts) -> Check:
-    """Nothing needs one, so that nothing about it is wrong."""
+def _wanted(config: Config) -> list[str]:
+    """The keys that ask for a GPU, of engines that run."""
+    asked: dict[str, str | None] = {}
+    if config.asr.provider == "funasr":
+        funasr = config.asr.funasr
+        asked = {
+            "asr.funasr.device": funasr.device,
+            "asr.funasr.streaming_device": funasr.streaming_device,
+            "asr.funasr.offline_device": funasr.offline_device,
+        }
+    if config.tts.provider == "cosyvoice":
+        asked["tts.cosyvoice.device"] = config.tts.cosyvoice.device
+    return [key for key, device in asked.items() if device and device.startswith("cuda")]
+
+
+def _gpu(facts: Facts, wanted: Sequence[str] = ()) -> Check:
+    """Where nothing asks for one, nothing about it is wrong."""
     gpu = facts.gpu
+    if wanted and not (gpu.name and gpu.torch):
+        missing = "torch is not installed" if gpu.name else "none found"
+        return Check(
+            name="gpu",
+            status="fail",
+            detail=f"{missing}; asked for by {' and '.join(wanted)}",
+            fix="Run `make engines`."
+            if gpu.name
+            else "Set them to `auto`, which takes what is there.",
+        )
     found = ", ".join(filter(None, (gpu.name, gpu.memory, gpu.driver and f"driver {gpu.driver}")))
     if not found:
         found = f"none found{gpu.error and f' ({gpu.error})'}; none is needed"

@@ -32,6 +32,8 @@ _DETECTOR_S = 30.0
 #: How long to wait before a piece is tried again that an overloaded recogniser did not take or
 #: make, seconds. The first one is not: whoever sent the file can come back.
 _AGAIN_S = (1.0, 2.0, 4.0, 8.0)
+#: The same while a recogniser that died is started again, which may load models for a minute.
+_RESTART_S = (2.0,) * 45
 
 
 class Transcriber:
@@ -42,7 +44,7 @@ class Transcriber:
         vad: the same.
         threshold: probability from which a window of its counts as speech.
         limit_s: seconds of audio that a file may have; None: any number.
-        again_s: waits between tries, see `_AGAIN_S`.
+        again_s, restart_s: waits between tries, see `_AGAIN_S` and `_RESTART_S`.
     """
 
     def __init__(
@@ -53,11 +55,13 @@ class Transcriber:
         threshold: float = 0.5,
         limit_s: float | None = None,
         again_s: tuple[float, ...] = _AGAIN_S,
+        restart_s: tuple[float, ...] = _RESTART_S,
     ) -> None:
         self.asr = asr
         self.vad = vad
         self.threshold = threshold
         self.again_s = again_s
+        self.restart_s = restart_s
         #: held by whoever has a piece in the recogniser; the first to wait is the first to get it
         self.lane = asyncio.Lock()
         self._limit_s = limit_s
@@ -162,7 +166,10 @@ class Listening:
             yield _segment(heard, at_s=at / SAMPLE_RATE, end_s=(at + len(samples)) / SAMPLE_RATE)
 
     async def _recognised(self, samples: Samples) -> Transcript:
-        waits = iter(self._owner.again_s if self._began else ())
+        waits, restarts = (
+            iter(self._owner.again_s if self._began else ()),
+            iter(self._owner.restart_s),
+        )
         while True:
             try:
                 async with self._owner.lane:
@@ -172,9 +179,9 @@ class Listening:
                 self._began = True
                 return heard
             except (AtCapacity, TimedOut, EngineFailed) as error:
-                lasting = isinstance(error, EngineFailed) and self._owner.asr.ready
-                wait_s = None if lasting else next(waits, None)
-                if wait_s is None:
+                failed = isinstance(error, EngineFailed)
+                wait_s = next(restarts if failed else waits, None)
+                if wait_s is None or (failed and self._owner.asr.ready):
                     raise
             await asyncio.sleep(wait_s)
 

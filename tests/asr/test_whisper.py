@@ -94,6 +94,21 @@ async def test_only_the_languages_that_the_user_speaks(start: Start) -> None:
     assert (await other.finalise()).language == "zh"
 
 
+async def test_a_text_on_its_way_is_of_the_languages_that_it_was_asked_in(start: Start) -> None:
+    gate = Gate()
+    engine = await start(FakeDecoder(language="zh", gate=gate), languages=("zh", "en"))
+    recogniser = engine.open(session="s")
+    recogniser.feed(noise(2))
+    before = asyncio.create_task(recogniser.finalise())
+    await gate.reached()
+    recogniser.restrict(("en",))
+    after = asyncio.create_task(recogniser.finalise())
+    await asyncio.sleep(0)
+    gate.opened.set()
+    assert ((await before).language, (await after).language) == ("zh", "en")
+    assert (await recogniser.finalise()).language == "en"
+
+
 async def test_nothing_fed_is_nothing_said(start: Start) -> None:
     engine = await start(FakeDecoder())
     assert await engine.open(session="s").finalise() == Transcript(text="")

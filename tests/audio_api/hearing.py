@@ -24,6 +24,7 @@ class ValveAsr(AsrEngine):
         ended: how many of those are over, whether recognised or not.
         open_handles: those that are not closed.
         languages, hints: what the handles were told, in their order.
+        restarting: it is not ready.
     """
 
     def __init__(self) -> None:
@@ -33,7 +34,12 @@ class ValveAsr(AsrEngine):
         self.open_handles = 0
         self.languages: list[tuple[str, ...] | None] = []
         self.hints: list[tuple[str, ...]] = []
+        self.restarting = False
         self.valve: asyncio.Queue[Exception | Transcript] = asyncio.Queue()
+
+    @property
+    def ready(self) -> bool:
+        return not self.restarting
 
     async def start(self) -> None:
         pass

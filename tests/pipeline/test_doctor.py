@@ -419,6 +419,21 @@ def test_a_graphics_card_is_never_wrong(fact: GpuFact, said: str) -> None:
     assert (check.status, check.detail) == ("ok", said)
 
 
+def test_a_graphics_card_that_is_asked_for_has_to_be_there() -> None:
+    asked = ("asr.provider=funasr", "asr.funasr.device=cuda", "tts.provider=cosyvoice")
+    check = find("gpu", replace(GOOD, gpu=GpuFact(torch="2.13")), *asked)
+    assert (check.status, check.detail) == ("fail", "none found; asked for by asr.funasr.device")
+    assert "auto" in check.fix
+    both = (*asked, "tts.cosyvoice.device=cuda:1")
+    check = find("gpu", replace(GOOD, gpu=GpuFact(name="A1")), *both)
+    assert check.status == "fail"
+    assert check.detail == (
+        "torch is not installed; asked for by asr.funasr.device and tts.cosyvoice.device"
+    )
+    assert check.fix == "Run `make engines`."
+    assert find("gpu", replace(GOOD, gpu=GpuFact(name="A1", torch="2")), *both).status == "ok"
+
+
 def test_a_wrong_configuration_is_one_of_the_findings() -> None:
     def refuse() -> Config:
         raise ConfigError("vad.x: unknown key", mend="Look it up.")
