@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.latency import TurnReport
 from pipeline.metrics import Metrics
+from pipeline.transcription_metrics import TranscriptionMetrics
 from pipeline.version import version
 from services.asr.funasr.stats import RecognitionStats
 from services.scripted.tts import ScriptedVoice
@@ -42,6 +43,7 @@ def told() -> Metrics:
     metrics.speech("done")
     metrics.speech_began(0.2)
     metrics.speech_ended(chars=10, audio_s=2.0, took_s=1.0)
+    TranscriptionMetrics(metrics).transcription("done")
     return metrics
 
 
