@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
-from pipeline.config_schema import Server
+from pipeline.config_server import Server
 from services.access.addresses import own_addresses
 from services.access.hosts import (
     host_port,

@@ -23,50 +23,9 @@ from pipeline.config_problems import (
     dotted,
     problems_of,
 )
-from pipeline.config_schema import (
-    CONFIGS,
-    Asr,
-    Config,
-    Language,
-    Llm,
-    LocalLlm,
-    Log,
-    Messages,
-    Models,
-    Prompts,
-    Realtime,
-    Scripted,
-    Sentence,
-    Server,
-    Threads,
-    Tts,
-    Turns,
-    Vad,
-)
+from pipeline.config_schema import Config
+from pipeline.config_section import CONFIGS
 from tts_engine.errors import ConfigError
-
-__all__ = [
-    "CONFIGS",
-    "DEFAULT_FILE",
-    "Asr",
-    "Config",
-    "Language",
-    "Llm",
-    "LocalLlm",
-    "Log",
-    "Messages",
-    "Models",
-    "Prompts",
-    "Realtime",
-    "Scripted",
-    "Sentence",
-    "Server",
-    "Threads",
-    "Tts",
-    "Turns",
-    "Vad",
-    "load_config",
-]
 
 #: the layer below every other
 DEFAULT_FILE = CONFIGS / "default.yaml"

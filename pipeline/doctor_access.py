@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from pipeline.config_schema import Server
+from pipeline.config_server import Server
 from pipeline.doctor_types import CertificateFact, Check, Facts, KeysFact, Running
 from services.access.hosts import host_port, is_loopback, is_wildcard, plain, reached_at
 

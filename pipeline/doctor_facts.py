@@ -23,7 +23,8 @@ import psutil
 from pipeline.access import environment_key, key_file, key_required, names_of, tls_of
 from pipeline.budget import available_cores
 from pipeline.cgroup import memory_left
-from pipeline.config_schema import Config, Server
+from pipeline.config_schema import Config
+from pipeline.config_server import Server
 from pipeline.doctor_port import port_fact
 from pipeline.doctor_types import (
     CertificateFact,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.config_schema import CONFIGS, Config
+from pipeline.config_schema import Config
+from pipeline.config_section import CONFIGS
 from services.models import ModelStore, default_root, load_manifest
 
 #: what models there are, and where they come from

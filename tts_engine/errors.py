@@ -110,3 +110,8 @@ def not_installed(what: str, error: ImportError) -> EngineFailed:
     return EngineFailed(
         f"{what} needs {error.name or error}, which is not installed", mend="Run `make engines`"
     )
+
+
+def first_line(error: Exception) -> str:
+    """What an error of somebody else's says, as far as it fits into a sentence of ours."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -68,6 +68,21 @@ def start_failure(what: str, error: Exception) -> DuplexdError:
     return EngineFailed(f"{what} does not run here: {type(error).__name__}: {error}")
 
 
+def stage_failure(what: str, stage: str, error: Exception) -> DuplexdError:
+    """Why a piece of work has failed, as whoever wanted it is told; the log has it all.
+
+    Args:
+        what: does the work.
+        stage: of it.
+        error: of ours, or whatever a library raised.
+    """
+    if isinstance(error, DuplexdError):
+        return error
+    logger.opt(exception=error).error("{} failed at its {}", what, stage)
+    cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return EngineFailed(f"{what} failed at its {stage}: {cause}")
+
+
 def _claim_stdout() -> int:
     """Keeps stdout for reports: whatever a library prints goes to the log instead.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.config import Config
-    from pipeline.config_schema import Server
+    from pipeline.config_server import Server
     from services.access.tls import Tls
 
 _FURTHER = "run.py keys add, same --host and --tls"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pipeline.config import Config
-    from pipeline.config_schema import Server
+    from pipeline.config_server import Server
     from pipeline.talk.endpoint import Endpoint
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)

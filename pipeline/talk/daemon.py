@@ -19,7 +19,7 @@ from typing import IO, Literal
 import httpx
 
 from pipeline.access import KEY_VARIABLE
-from pipeline.config_schema import Server
+from pipeline.config_server import Server
 from pipeline.talk.endpoint import Endpoint
 from services.access.hosts import host_port, is_wildcard
 from services.access.public import CHALLENGE

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from loguru import logger
 
+from services.asr.asked import Answer, Asked
 from services.asr.base import (
     SAMPLE_RATE,
     AsrEngine,
@@ -143,14 +143,6 @@ class WhisperEngine(AsrEngine):
             await asyncio.to_thread(policy.decoder.close)
 
 
-@dataclass(slots=True)
-class _Asked:
-    """A final being made, and how many callers of `finalise` wait for it."""
-
-    job: Job[Transcript]
-    waiters: int = 0
-
-
 class WhisperRecogniser(Recogniser):
     """A conversation's handle; made by `WhisperEngine.open`."""
 
@@ -164,7 +156,7 @@ class WhisperRecogniser(Recogniser):
         self._partial_step = int((engine.partial_every_s or 0.0) * SAMPLE_RATE)
         self._partial: Job[Transcript] | None = None
         #: by where the turn ended, and what might be spoken
-        self._asked: dict[tuple[int, tuple[str, ...]], _Asked] = {}
+        self._asked: Asked[tuple[int, tuple[str, ...]], Transcript] = Asked()
         self._closed = False
         self._languages = engine.languages
         self._forget()
@@ -203,18 +195,10 @@ class WhisperRecogniser(Recogniser):
         if end == self._result_end:
             return self._result
         question = (end, self._languages)
-        asked = self._asked.get(question)
-        if asked is None:
-            self._drop_partial()
-            asked = self._asked[question] = _Asked(self._worker.submit(self._work(final=True)))
-        asked.waiters += 1
         try:
-            async with asyncio.timeout(self._engine.timeout_s):
-                # Shielded: one caller that gives up does not take the result from the others.
-                result = await asyncio.shield(asked.job.future)
-            if asked.job.withdrawn:
-                # Withdrawn just after it was done: it must not come out of a newer turn.
-                raise asyncio.CancelledError
+            result = await self._asked.answer(
+                question, self._submit, timeout_s=self._engine.timeout_s
+            )
         except TimeoutError:
             raise self._worker.failed(
                 TimedOut(
@@ -222,11 +206,6 @@ class WhisperRecogniser(Recogniser):
                     mend="Serve fewer sessions, or give the recogniser more threads",
                 )
             ) from None
-        finally:
-            asked.waiters -= 1
-            if asked.waiters == 0 and self._asked.get(question) is asked:
-                del self._asked[question]
-                self._worker.withdraw(asked.job)
         if end > self._result_end and question[1] == self._languages:
             self._result, self._result_end = result, end
         return result
@@ -234,9 +213,7 @@ class WhisperRecogniser(Recogniser):
     def cancel(self) -> None:
         """See Recogniser."""
         self._drop_partial()
-        asked, self._asked = self._asked, {}
-        for each in asked.values():
-            self._worker.withdraw(each.job)
+        self._asked.withdraw()
 
     def reset(self) -> None:
         """See Recogniser."""
@@ -248,6 +225,11 @@ class WhisperRecogniser(Recogniser):
         self._closed = True
         self._on_partial = None
         self.reset()
+
+    def _submit(self) -> Answer[Transcript]:
+        self._drop_partial()
+        job = self._worker.submit(self._work(final=True))
+        return Answer(job.future, partial(self._worker.withdraw, job))
 
     def _work(self, *, final: bool) -> Callable[[Check], Transcript]:
         return partial(

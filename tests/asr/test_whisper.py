@@ -196,14 +196,14 @@ async def test_a_text_done_just_before_a_reset_is_not_told(start: Start) -> None
     final = asyncio.create_task(recogniser.finalise())
     await gate.reached()
     # Runs in the tick in which the result arrives, before the task that waits for it.
-    [asked] = recogniser._asked.values()  # pyright: ignore[reportPrivateUsage]
+    [asked] = recogniser._asked._asked.values()  # pyright: ignore[reportPrivateUsage]
     done = asyncio.get_running_loop().create_future()
 
     def reset(_: object) -> None:
         recogniser.reset()
         done.set_result(None)
 
-    asked.job.future.add_done_callback(reset)
+    asked.answer.future.add_done_callback(reset)
     gate.opened.set()
     await done
     with pytest.raises(asyncio.CancelledError):

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from torch.nn.utils import parametrize
@@ -280,7 +281,7 @@ def test_a_device_or_dtype_that_cannot_be(
 
 
 def test_too_little_memory(model_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader.psutil, "virtual_memory", lambda: SimpleNamespace(available=5 << 20))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=5 << 20))
     with pytest.raises(EngineFailed, match=r"too little memory: .* this machine has 5 free"):
         load(model_dir)
 

@@ -10,7 +10,8 @@ import pytest
 from pipeline import budget
 from pipeline.budget import ThreadBudget, available_cores
 from pipeline.cgroup import cpu_quota, memory_left
-from pipeline.config import Config, Threads, load_config
+from pipeline.config import Config, load_config
+from pipeline.config_schema import Threads
 from pipeline.needs import local_model, needed_models
 
 

@@ -17,7 +17,7 @@ from tts_engine.cosyvoice.flow_choice import build_flow
 from tts_engine.cosyvoice.frontend import Frontend
 from tts_engine.cosyvoice.graphs import Graphs, check_graphs
 from tts_engine.cosyvoice.kind import Kind, kind_of
-from tts_engine.cosyvoice.loader import backbone_of, device_of, free_bytes, load
+from tts_engine.cosyvoice.loader import DEVICE_KEY, backbone_of, load
 from tts_engine.cosyvoice.memory import check_memory, footprint
 from tts_engine.cosyvoice.parts import Parts
 from tts_engine.cosyvoice.pauses import SILENT
@@ -29,6 +29,7 @@ from tts_engine.cosyvoice.vocoder import StreamingVocoder
 from tts_engine.cosyvoice.voice_room import Prompt, VoiceRoom
 from tts_engine.cosyvoice.voices import VoiceStore, by_age
 from tts_engine.cosyvoice.wire import Done, Report, Settings, Speak
+from tts_engine.device import device_of, free_bytes
 from tts_engine.frames import Failed, error_of
 
 #: part of the free memory that speech may take; the rest is for what a step needs meanwhile
@@ -159,7 +160,7 @@ def _check(settings: Settings, kind: Kind, device: str, dtype: str) -> None:
         ),
         voices=voices[: settings.voices],
         live_s=settings.live_s,
-        free=free_bytes(device_of(device)),
+        free=free_bytes(device_of(device, key=DEVICE_KEY)),
         place=device if device.startswith("cuda") else "this machine",
     )
 

@@ -16,11 +16,12 @@ from tts_engine.cosyvoice.flow_block import BlockFlow
 from tts_engine.cosyvoice.flow_generation import check_second, generation_of
 from tts_engine.cosyvoice.flow_recompute import RecomputedFlow
 from tts_engine.cosyvoice.graphs import Graphs
-from tts_engine.cosyvoice.loader import DTYPES, CosyVoice, free_bytes
+from tts_engine.cosyvoice.loader import CosyVoice
 from tts_engine.cosyvoice.tensorrt import open_engine, sha256_of
 from tts_engine.cosyvoice.tensorrt_plan import Mode, Plan, block_plan, estimator_plan
 from tts_engine.cosyvoice.tensorrt_run import CONTEXTS, Lanes, lanes_of
 from tts_engine.cosyvoice.wire import Settings
+from tts_engine.device import dtype_name, free_bytes
 from tts_engine.errors import EngineFailed
 from tts_engine.files import locked
 
@@ -60,7 +61,7 @@ def build_flow(
         return IncrementalFlow(
             model.flow, steps=steps, cache="hidden" if settings.cache == "hidden" else "kv"
         )
-    precision = next(name for name, dtype in DTYPES.items() if dtype == model.dtype)
+    precision = dtype_name(model.dtype)
     count = min(CONTEXTS, settings.requests)
     if mode == "estimator":
         plan = estimator_plan(model.model_dir, precision)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import psutil
 import torch
 from torch import nn
 from torch.nn.utils import parametrize
@@ -25,12 +24,14 @@ from torch.nn.utils import parametrize
 from tts_engine.cosyvoice.architecture import build, read_architecture
 from tts_engine.cosyvoice.kind import BACKBONE, PARTS, Kind, kind_of
 from tts_engine.cosyvoice.modules import contained, import_modules, knows_cosyvoice3
-from tts_engine.errors import ConfigError, EngineFailed, ModelCorrupt
+from tts_engine.device import check_room, device_of, dtype_of
+from tts_engine.errors import EngineFailed, ModelCorrupt, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+#: of the configuration
+DEVICE_KEY = "tts.cosyvoice.device"
 
 #: beside the weights: activations, caches of one short request, the libraries' own
 _SPARE_BYTES = 400 << 20
@@ -94,8 +95,14 @@ def load(
         ConfigError: an argument that is never right.
     """
     kind = kind_of(model_dir)
-    where, number = device_of(device), _dtype(dtype, device)
-    _room(model_dir, where, number)
+    where, number = device_of(device, key=DEVICE_KEY), dtype_of(dtype, device=device)
+    check_room(
+        sum((model_dir / f"{name}.pt").stat().st_size for name in PARTS),
+        device=where,
+        dtype=number,
+        spare=_SPARE_BYTES,
+        mend="Free some, or use a smaller dtype or another device.",
+    )
     import_modules(home)
     if kind == "cosyvoice3" and not knows_cosyvoice3():
         raise EngineFailed(
@@ -156,7 +163,7 @@ def build_tokenizer(architecture: Mapping[str, Any]) -> Tokenizer:
         return build(architecture["get_tokenizer"], {})()
     except Exception as error:  # the library that reads them raises nothing narrower
         raise ModelCorrupt(
-            f"the text tokenizer in {BACKBONE} cannot be read: {_first_line(error)}"
+            f"the text tokenizer in {BACKBONE} cannot be read: {first_line(error)}"
         ) from error
 
 
@@ -173,9 +180,7 @@ def _backbone(pretrain_path: str) -> nn.Module:
     try:
         config = Qwen2Config.from_pretrained(pretrain_path)
     except (OSError, ValueError) as error:
-        raise ModelCorrupt(
-            f"{BACKBONE}/config.json cannot be read: {_first_line(error)}"
-        ) from error
+        raise ModelCorrupt(f"{BACKBONE}/config.json cannot be read: {first_line(error)}") from error
     encoder = Qwen2Encoder.__new__(Qwen2Encoder)
     nn.Module.__init__(encoder)
     encoder.model = Qwen2ForCausalLM(config)
@@ -188,7 +193,7 @@ def _part(name: str, architecture: Mapping[str, Any], model_dir: Path) -> nn.Mod
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
-        raise ModelCorrupt(f"{path} is no checkpoint: {_first_line(error)}") from error
+        raise ModelCorrupt(f"{path} is no checkpoint: {first_line(error)}") from error
     if not isinstance(state, dict) or not all(
         isinstance(value, torch.Tensor) for value in state.values()
     ):
@@ -222,59 +227,3 @@ def _fold_weight_norms(part: nn.Module) -> None:
         if parametrize.is_parametrized(module):
             for name in list(module.parametrizations):  # pyright: ignore[reportArgumentType]
                 parametrize.remove_parametrizations(module, name)
-
-
-def device_of(name: str) -> torch.device:
-    """A device that is on this machine.
-
-    Raises:
-        ConfigError: no device is called so.
-        EngineFailed: it is not here.
-    """
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(
-            f"there is no device called {name!r}", mend="Devices are cpu, cuda, cuda:1."
-        ) from error
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        built = "" if torch.version.cuda else "; the installed torch is built for the CPU only"
-        raise EngineFailed(
-            f"{name} is not on this machine ({torch.cuda.device_count()} CUDA devices{built})",
-            mend="Set tts.cosyvoice.device to cpu, or install a torch for this GPU.",
-        )
-    return device
-
-
-def free_bytes(device: torch.device) -> int:
-    """Bytes of a device's memory, or of this machine's, that are free now."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    return psutil.virtual_memory().available
-
-
-def _dtype(name: str, device: str) -> torch.dtype:
-    if name not in DTYPES:
-        raise ConfigError(f"there is no dtype {name!r}", mend=f"Known: {', '.join(DTYPES)}.")
-    if name == "fp16" and device == "cpu":
-        raise ConfigError("fp16 needs a GPU", mend="Use fp32 or bf16 on the CPU.")
-    return DTYPES[name]
-
-
-def _room(model_dir: Path, device: torch.device, dtype: torch.dtype) -> None:
-    """Raises EngineFailed when the weights cannot fit."""
-    weights = sum((model_dir / f"{name}.pt").stat().st_size for name in PARTS)
-    needed = weights * dtype.itemsize // torch.float32.itemsize + _SPARE_BYTES
-    place = str(device)
-    if device.type != "cuda":
-        # It is built in float32 whatever it becomes.
-        needed, place = weights + _SPARE_BYTES, "this machine"
-    if (free := free_bytes(device)) < needed:
-        raise EngineFailed(
-            f"too little memory: the model needs {needed >> 20} MiB, {place} has {free >> 20} free",
-            mend="Free some, or use a smaller dtype or another device.",
-        )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__

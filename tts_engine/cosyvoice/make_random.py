@@ -7,10 +7,7 @@ it says is noise.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import shutil
 from pathlib import Path
 from string import Template
 from typing import Any, Literal
@@ -24,7 +21,8 @@ from tts_engine.cosyvoice.loader import backbone_of, build_part
 from tts_engine.cosyvoice.modules import contained, import_modules, knows_cosyvoice3
 from tts_engine.cosyvoice.random_onnx import write_speaker_model, write_speech_tokenizer
 from tts_engine.cosyvoice.random_text import QWEN_TOKENS, write_tokenizer
-from tts_engine.errors import BadRequest, EngineFailed
+from tts_engine.errors import EngineFailed
+from tts_engine.random_model import appearing, check_empty, recipe_of
 
 Size = Literal["tiny", "full"]
 
@@ -99,31 +97,20 @@ def make_random(
         EngineFailed: the modules are not there, or cannot build this kind.
         OSError: the disk is full or cannot be written.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise BadRequest(f"{out} is not empty", mend="Name a directory that is not there yet.")
+    check_empty(out)
     import_modules(home)
     if kind == "cosyvoice3" and not knows_cosyvoice3():
         raise EngineFailed(
             "the installed modules are CosyVoice 2's and cannot build CosyVoice 3",
             mend="Clone CosyVoice with its submodules and name it with COSYVOICE_HOME.",
         )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    making = out.with_name(f".{out.name}.{os.getpid()}")
-    making.mkdir()
-    try:
+    with appearing(out) as making:
         _fill(making, kind, size, seed)
-        os.replace(making, out)
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
 
 
 def recipe() -> str:
     """Twelve characters that change with whatever a model is made from: name what is kept so."""
-    sha = hashlib.sha256(torch.__version__.encode())
-    place = Path(__file__).parent
-    for path in sorted((*place.glob("*random*.py"), *(place / "random").iterdir())):
-        sha.update(path.read_bytes())
-    return sha.hexdigest()[:12]
+    return recipe_of(Path(__file__).parent)
 
 
 def configuration(kind: Kind, size: Size) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from loguru import logger
 from torch import Tensor
 
 from tts_engine.cosyvoice.context import Before
@@ -36,8 +35,8 @@ from tts_engine.cosyvoice.wire import (
     Speak,
     Started,
 )
-from tts_engine.errors import DuplexdError, EngineFailed
 from tts_engine.frames import failed
+from tts_engine.worker_side import stage_failure
 
 
 class Measured:
@@ -309,8 +308,4 @@ class Synthesiser:
     def _fail(self, id: int, error: Exception, stage: str) -> None:
         if isinstance(error, self._parts.fatal):
             raise error
-        if not isinstance(error, DuplexdError):
-            logger.opt(exception=error).error("CosyVoice failed at its {}", stage)
-            cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            error = EngineFailed(f"CosyVoice failed at its {stage}: {cause}")
-        self._emit(failed(id, error))
+        self._emit(failed(id, stage_failure("CosyVoice", stage, error)))

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import psutil
 import torch
 import yaml
 from torch import nn
 
 from services.asr.funasr.modules import import_modules, quiet
-from tts_engine.errors import ConfigError, DuplexdError, EngineFailed, ModelCorrupt, ModelMissing
+from tts_engine.device import check_room, device_of, dtype_of
+from tts_engine.errors import DuplexdError, ModelCorrupt, ModelMissing, first_line
 
 Kind = Literal[
     "paraformer-streaming",
@@ -28,7 +28,6 @@ Kind = Literal[
     "vad",
 ]
 
-DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 #: by the class that a config.yaml names as its model
 _KINDS: dict[str, Kind] = {
@@ -114,8 +113,14 @@ def load(model_dir: Path, *, device: str = "cpu", dtype: str = "fp32") -> Model:
     """
     config = read_config(model_dir)
     kind = kind_of(config, model_dir)
-    where, number = _device(device), _dtype(dtype, device)
-    _room(model_dir, where, number)
+    where, number = device_of(device, key="asr.funasr.device"), dtype_of(dtype, device=device)
+    check_room(
+        (model_dir / "model.pt").stat().st_size,
+        device=where,
+        dtype=number,
+        spare=_SPARE_BYTES,
+        mend="Free some, or use a smaller model or another device.",
+    )
     import_modules(classes_of(config))
     from funasr.auto import auto_model
 
@@ -134,7 +139,7 @@ def load(model_dir: Path, *, device: str = "cpu", dtype: str = "fp32") -> Model:
         raise
     except Exception as error:  # whatever a configuration makes FunASR's classes raise
         raise ModelCorrupt(
-            f"FunASR cannot build the model in {model_dir}: {_first_line(error)}",
+            f"FunASR cannot build the model in {model_dir}: {first_line(error)}",
             mend="Take every file of a model from the same place.",
         ) from error
     auto.model.eval().requires_grad_(False)
@@ -175,7 +180,7 @@ def read_config(model_dir: Path) -> dict[str, Any]:
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ModelCorrupt(f"{path} cannot be read: {_first_line(error)}") from error
+        raise ModelCorrupt(f"{path} cannot be read: {first_line(error)}") from error
     if not isinstance(config, dict) or not isinstance(config.get("model"), str):
         raise ModelCorrupt(f"{path} names no model")
     return config
@@ -263,7 +268,7 @@ def _read_weights(path: str) -> dict[str, torch.Tensor]:
         mapped = zipfile.is_zipfile(path)
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
-        raise ModelCorrupt(f"{path} is no checkpoint: {_first_line(error)}") from error
+        raise ModelCorrupt(f"{path} is no checkpoint: {first_line(error)}") from error
     for around in ("state_dict", "model_state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(around), dict):
             state = state[around]
@@ -280,46 +285,3 @@ def _name_in(
         if key.startswith(ours) and (name := theirs + key.removeprefix(ours)) in state:
             return name
     return key if key in state else None
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(
-            f"there is no device called {name!r}", mend="Devices are cpu, cuda, cuda:1."
-        ) from error
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        built = "" if torch.version.cuda else "; the installed torch is built for the CPU only"
-        raise EngineFailed(
-            f"{name} is not on this machine ({torch.cuda.device_count()} CUDA devices{built})",
-            mend="Set asr.funasr.device to cpu, or install a torch for this GPU.",
-        )
-    return device
-
-
-def _dtype(name: str, device: str) -> torch.dtype:
-    if name not in DTYPES:
-        raise ConfigError(f"there is no dtype {name!r}", mend=f"Known: {', '.join(DTYPES)}.")
-    if name == "fp16" and device == "cpu":
-        raise ConfigError("fp16 needs a GPU", mend="Use fp32 or bf16 on the CPU.")
-    return DTYPES[name]
-
-
-def _room(model_dir: Path, device: torch.device, dtype: torch.dtype) -> None:
-    """Raises EngineFailed when the weights cannot fit."""
-    weights = (model_dir / "model.pt").stat().st_size
-    free, place = psutil.virtual_memory().available, "this machine"
-    if device.type == "cuda":
-        weights = weights * dtype.itemsize // torch.float32.itemsize
-        free, place = torch.cuda.mem_get_info(device)[0], str(device)
-    if free < weights + _SPARE_BYTES:
-        raise EngineFailed(
-            f"too little memory: the model needs {(weights + _SPARE_BYTES) >> 20} MiB,"
-            f" {place} has {free >> 20} free",
-            mend="Free some, or use a smaller model or another device.",
-        )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -41,9 +41,8 @@ from services.asr.funasr.wire import (
 )
 from services.asr.turn_audio import DROP_S, is_silent
 from services.language import language_of
-from tts_engine.errors import DuplexdError, EngineFailed
 from tts_engine.frames import failed
-from tts_engine.worker_side import Inbox
+from tts_engine.worker_side import Inbox, stage_failure
 
 Told: TypeAlias = Feed | Final | Cancel | Forget
 
@@ -382,8 +381,4 @@ class RecognitionLoop:
     def _fail(self, id: int, error: Exception, stage: str) -> None:
         if isinstance(error, self._parts.fatal):
             raise error
-        if not isinstance(error, DuplexdError):
-            logger.opt(exception=error).error("FunASR failed at its {}", stage)
-            cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            error = EngineFailed(f"FunASR failed at its {stage}: {cause}")
-        self._emit(failed(id, error))
+        self._emit(failed(id, stage_failure("FunASR", stage, error)))

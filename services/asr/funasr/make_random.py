@@ -7,10 +7,7 @@ recognises is noise.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import shutil
 from pathlib import Path
 from string import Template
 from typing import Any, Literal, get_args
@@ -26,7 +23,7 @@ from services.asr.funasr.random_files import (
     write_tokens,
     write_words,
 )
-from tts_engine.errors import BadRequest
+from tts_engine.random_model import appearing, check_empty, recipe_of
 
 Kind = Literal["paraformer-streaming", "paraformer", "sensevoice", "fsmn-vad", "ct-punc"]
 Size = Literal["tiny", "full"]
@@ -92,25 +89,14 @@ def make_random(kind: Kind, size: Size, out: Path, *, seed: int = 0) -> None:
         EngineFailed: FunASR is not installed.
         OSError: the disk is full or cannot be written.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise BadRequest(f"{out} is not empty", mend="Name a directory that is not there yet.")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    making = out.with_name(f".{out.name}.{os.getpid()}")
-    making.mkdir()
-    try:
+    check_empty(out)
+    with appearing(out) as making:
         _fill(making, kind, size, seed)
-        os.replace(making, out)
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
 
 
 def recipe() -> str:
     """Twelve characters that change with whatever a model is made from: name what is kept so."""
-    sha = hashlib.sha256(torch.__version__.encode())
-    place = Path(__file__).parent
-    for path in sorted((*place.glob("*random*.py"), *(place / "random").iterdir())):
-        sha.update(path.read_bytes())
-    return sha.hexdigest()[:12]
+    return recipe_of(Path(__file__).parent)
 
 
 def _fill(directory: Path, kind: Kind, size: Size, seed: int) -> None:

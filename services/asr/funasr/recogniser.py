@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from loguru import logger
 
+from services.asr.asked import Answer, Asked
 from services.asr.base import SAMPLE_RATE, OnPartial, Recogniser, Samples, Transcript, Word
 from services.asr.funasr.wire import Feed, Finished, Partial
 from services.asr.turn_audio import TurnAudio
@@ -25,15 +25,6 @@ _SENT_PARTS = 5
 _Question: TypeAlias = tuple[int, tuple[str, ...], tuple[str, ...]]
 
 
-@dataclass(slots=True)
-class _Asked:
-    """A final being made, and how many callers of `finalise` wait for it."""
-
-    id: int
-    future: asyncio.Future[Finished]
-    waiters: int = 0
-
-
 class FunAsrRecogniser(Recogniser):
     """Made by `FunAsrEngine.open`."""
 
@@ -43,7 +34,7 @@ class FunAsrRecogniser(Recogniser):
         self._on_partial = on_partial if engine.partials else None
         self._languages = engine.languages
         self._hints: tuple[str, ...] = ()
-        self._asked: dict[_Question, _Asked] = {}
+        self._asked: Asked[_Question, Finished] = Asked()
         self._turn: int | None = None
         self._closed = False
         self._forget()
@@ -112,49 +103,36 @@ class FunAsrRecogniser(Recogniser):
         question: _Question = (self._audio.end, self._languages, hotwords)
         if self._result is not None and self._result[0] == question:
             return self._result[1]
-        finished = await self._answer(self._turn, question)
+        try:
+            finished = await self._asked.answer(
+                question, partial(self._ask, self._turn, question), timeout_s=self._engine.timeout_s
+            )
+        except TimeoutError:
+            raise self._engine.timed_out() from None
         end, result = question[0], _transcript(finished, question[0])
         if self._result is None or end >= self._result[0][0]:
             self._result = question, result
         self._told_end = max(self._told_end, end)
         return result
 
-    async def _answer(self, turn: int, question: _Question) -> Finished:
-        asked = self._asked.get(question)
-        if asked is None:
-            self._send()
-            _, languages, hotwords = question
-            asked = _Asked(*self._engine.ask(turn, languages=languages, hotwords=hotwords))
-            self._asked[question] = asked
-        asked.waiters += 1
-        try:
-            async with asyncio.timeout(self._engine.timeout_s):
-                # Shielded: one caller that gives up does not take the result from the others.
-                finished = await asyncio.shield(asked.future)
-            if self._asked.get(question) is not asked:
-                # Withdrawn just after it was done: it must not come out of a newer turn.
-                raise asyncio.CancelledError
-            return finished
-        except TimeoutError:
-            raise self._engine.timed_out() from None
-        finally:
-            asked.waiters -= 1
-            if asked.waiters == 0 and self._asked.get(question) is asked:
-                del self._asked[question]
-                self._engine.settle(asked.id)
+    def _ask(self, turn: int, question: _Question) -> Answer[Finished]:
+        self._send()
+        _, languages, hotwords = question
+        id, future = self._engine.ask(turn, languages=languages, hotwords=hotwords)
+        return Answer(future, partial(self._engine.settle, id))
 
-    def on_partial(self, partial: Partial) -> None:
+    def on_partial(self, heard: Partial) -> None:
         """Takes what the worker has heard so far; what is behind the last text is dropped."""
-        if partial.end <= self._told_end or self._on_partial is None:
+        if heard.end <= self._told_end or self._on_partial is None:
             return
-        self._told_end = partial.end
-        if partial.text and partial.text != self._told:
-            self._told = partial.text
+        self._told_end = heard.end
+        if heard.text and heard.text != self._told:
+            self._told = heard.text
             transcript = Transcript(
-                text=partial.text,
-                language=language_of(partial.text),
+                text=heard.text,
+                language=language_of(heard.text),
                 final=False,
-                audio_s=partial.end / SAMPLE_RATE,
+                audio_s=heard.end / SAMPLE_RATE,
             )
             try:
                 self._on_partial(transcript)
@@ -163,9 +141,7 @@ class FunAsrRecogniser(Recogniser):
 
     def cancel(self) -> None:
         """See Recogniser."""
-        asked, self._asked = self._asked, {}
-        for each in asked.values():
-            self._engine.settle(each.id)
+        self._asked.withdraw()
 
     def reset(self) -> None:
         """See Recogniser."""

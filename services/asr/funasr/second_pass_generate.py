@@ -10,11 +10,12 @@ import torch
 
 from services.asr.base import SAMPLE_RATE, Word
 from services.asr.funasr.joining import join
-from services.asr.funasr.loader import DTYPES, Model
+from services.asr.funasr.loader import Model
 from services.asr.funasr.modules import quiet
 from services.asr.funasr.recognised import Recognised
 from services.asr.funasr.second_pass_input import Piece
 from services.language import language_of
+from tts_engine.device import dtype_name
 
 #: what Fun-ASR-Nano is asked to write, in the words of its prompt
 _ASKED_FOR = {"zh": "中文", "en": "英文", "ja": "日文"}
@@ -29,7 +30,7 @@ class FunAsrNano:
 
     def __init__(self, model: Model) -> None:
         self._auto: Any = model.auto
-        self._dtype = next(name for name, dtype in DTYPES.items() if dtype == model.dtype)
+        self._dtype = dtype_name(model.dtype)
 
     def recognise(self, pieces: Sequence[Piece]) -> list[Recognised]:
         """What was said in each piece, one after the other."""

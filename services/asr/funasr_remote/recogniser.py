@@ -6,10 +6,12 @@ import asyncio
 import itertools
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from loguru import logger
 
+from services.asr.asked import Answer, Asked
 from services.asr.base import OnPartial, Recogniser, Samples, Transcript
 from services.asr.funasr_remote.connection import Connection
 from services.asr.funasr_remote.protocol import Utterance, utterance_name, weights
@@ -27,12 +29,11 @@ _QUOTED = 200
 
 
 @dataclass(slots=True, kw_only=True)
-class _Asked:
-    """A final that is wanted, since when, and by how many callers of `finalise`."""
+class _Wanted:
+    """A final that is wanted, and since when."""
 
     future: asyncio.Future[Transcript]
     at: float
-    waiters: int = 0
 
 
 class RemoteRecogniser(Recogniser):
@@ -62,7 +63,9 @@ class RemoteRecogniser(Recogniser):
         self._wishes = engine.wishes
         self._names = itertools.count(1)
         self._turn = self._new_turn()
-        self._asked: dict[int, _Asked] = {}
+        #: by where the turn ended: questions, and those that the server has not answered
+        self._asked: Asked[int, Transcript] = Asked()
+        self._wanted: dict[int, _Wanted] = {}
         self._changed = asyncio.Event()
         self._connection: Connection | None = None
         self._retry = retry
@@ -94,12 +97,10 @@ class RemoteRecogniser(Recogniser):
         result = turn.result(end)
         if result is not None:
             return result
-        asked = self._asked.get(end) or self._ask(end)
-        asked.waiters += 1
         try:
-            async with asyncio.timeout(self._engine.timeout_s):
-                # Shielded: one caller that gives up does not take the result from the others.
-                return await asyncio.shield(asked.future)
+            return await self._asked.answer(
+                end, partial(self._ask, end), timeout_s=self._engine.timeout_s
+            )
         except TimeoutError:
             raise self._engine.failed(
                 TimedOut(
@@ -108,10 +109,6 @@ class RemoteRecogniser(Recogniser):
                     mend="Serve fewer sessions with it, or raise asr.timeout_s",
                 )
             ) from None
-        finally:
-            asked.waiters -= 1
-            if asked.waiters == 0 and self._asked.get(end) is asked:
-                self._withdraw(end)
 
     def restrict(self, languages: tuple[str, ...] | None) -> None:
         """See Recogniser. From the next utterance on."""
@@ -125,8 +122,7 @@ class RemoteRecogniser(Recogniser):
 
     def cancel(self) -> None:
         """See Recogniser."""
-        for end in tuple(self._asked):
-            self._withdraw(end)
+        self._asked.withdraw()
 
     def reset(self) -> None:
         """See Recogniser."""
@@ -147,7 +143,7 @@ class RemoteRecogniser(Recogniser):
         self._engine.forget(self, self._task)
 
     # --- finals that are wanted --------------------------------------------------------------
-    def _ask(self, end: int) -> _Asked:
+    def _ask(self, end: int) -> Answer[Transcript]:
         """Asks for the final up to `end`.
 
         Raises:
@@ -163,26 +159,27 @@ class RemoteRecogniser(Recogniser):
             )
         if self._down is not None:
             raise self._engine.failed(self._down)
-        asked = _Asked(future=asyncio.get_running_loop().create_future(), at=time.monotonic())
-        self._asked[end] = asked
+        future = asyncio.get_running_loop().create_future()
+        self._wanted[end] = _Wanted(future=future, at=time.monotonic())
         self._engine.stats.depth += 1
         self._turn.ask(end)
         self._wake()
-        return asked
+        return Answer(future, partial(self._withdraw, end))
 
     def _withdraw(self, end: int) -> None:
-        self._turn.withdraw(end)
-        self._settled(end).future.cancel()
+        if end in self._wanted:
+            self._turn.withdraw(end)
+            self._settled(end).future.cancel()
 
-    def _settled(self, end: int) -> _Asked:
+    def _settled(self, end: int) -> _Wanted:
         self._engine.stats.depth -= 1
-        return self._asked.pop(end)
+        return self._wanted.pop(end)
 
     def _give(self, end: int) -> None:
         """The final up to `end` is there."""
         result = self._turn.result(end)
         assert result is not None, "it was just finished"
-        if end in self._asked:
+        if end in self._wanted:
             self._engine.stats.jobs += 1
             self._settled(end).future.set_result(result)
 
@@ -201,9 +198,9 @@ class RemoteRecogniser(Recogniser):
         if utterance is not turn.utterance:
             return  # of a turn that was reset
         if not utterance.done:
-            partial = turn.partial()
-            if partial is not None and self._on_partial is not None:
-                self._on_partial(partial)
+            heard = turn.partial()
+            if heard is not None and self._on_partial is not None:
+                self._on_partial(heard)
             return
         self._answer_by = None
         if utterance.error:
@@ -218,7 +215,7 @@ class RemoteRecogniser(Recogniser):
         Its audio stays, and is heard again with what is said after it.
         """
         self._turn.lost()
-        first = min(self._asked, default=None)
+        first = min(self._wanted, default=None)
         if first is not None:
             error = f"The FunASR server at {self._engine.shown} failed: {said[:_QUOTED]}"
             self._refuse((first,), EngineFailed(error))
@@ -312,7 +309,7 @@ class RemoteRecogniser(Recogniser):
             case _:
                 now = self._end_sent = time.monotonic()
                 self._answer_by = asyncio.get_running_loop().time() + self._engine.timeout_s
-                self._engine.stats.on_wait(now - self._asked[step.at].at)
+                self._engine.stats.on_wait(now - self._wanted[step.at].at)
                 await connection.end()
 
     async def _wait(self) -> None:
@@ -340,7 +337,7 @@ class RemoteRecogniser(Recogniser):
         logger.warning(f"funasr-remote: {error}; again in {verdict.delay_s:.1f} s")
         if verdict.failed:
             self._down = error
-            self._refuse(tuple(self._asked), error)
+            self._refuse(tuple(self._wanted), error)
         await asyncio.sleep(verdict.delay_s)
         self._down = None
 
