@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
-from loguru import logger
-
 from services.asr.one_shot import Transcriber
-from tts_engine.errors import DuplexdError, NotReady
-from tts_engine.service.api_errors import ApiError
+from tts_engine.service.front import Accounts, Front
 from tts_engine.service.places import Places
 
 #: done: to the last byte; refused: a bad request or file, or no place; failed: the engine;
@@ -17,7 +14,7 @@ from tts_engine.service.places import Places
 TranscriptionOutcome = Literal["done", "refused", "failed", "gone"]
 
 
-class TranscriptionAccounts(Protocol):
+class TranscriptionAccounts(Accounts, Protocol):
     """Where recordings that are transcribed are counted."""
 
     def transcription(self, outcome: TranscriptionOutcome) -> None:
@@ -28,12 +25,8 @@ class TranscriptionAccounts(Protocol):
         """A recording of that length was transcribed to its end, in that time."""
         ...
 
-    def count(self, error: DuplexdError) -> None:
-        """A failure, by its class."""
-        ...
 
-
-class TranscriptionDesk:
+class TranscriptionDesk(Front):
     """Has recordings transcribed.
 
     Parameters:
@@ -55,6 +48,7 @@ class TranscriptionDesk:
         parallel: int,
         max_upload: int,
     ) -> None:
+        super().__init__(ready=ready, accounts=accounts)
         self.transcriber = transcriber
         self.accounts = accounts
         self.languages = tuple(languages)
@@ -64,15 +58,3 @@ class TranscriptionDesk:
             what="recordings are being transcribed",
             mend="Try again later, or raise transcription.parallel",
         )
-        self._ready = ready
-
-    def check_ready(self) -> None:
-        """Raises NotReady while the engines warm up."""
-        if not self._ready():
-            raise NotReady("The engines are not ready", mend="Wait for /readyz")
-
-    def note(self, error: ApiError) -> None:
-        """Counts and logs an error; only those of our own making are warnings."""
-        self.accounts.count(error.failure)
-        level = "WARNING" if error.status == 500 else "DEBUG"
-        logger.log(level, "recording: {} {}", error.code, error.failure)

@@ -55,7 +55,7 @@ class TranscriptionResponse(Response):
             outcome = "gone"
         except (DuplexdError, ApiError) as failure:
             error = _error(failure)
-            self._desk.note(error)
+            self._desk.note(error, "recording")
             outcome = "refused" if error.status < 500 and not self._began else "failed"
             if self._began:
                 await self._event(send, {"type": "error", **error.body})

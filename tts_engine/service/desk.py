@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
-from loguru import logger
-
 from tts_engine.engine import SpeechEngine
-from tts_engine.errors import BadRequest, DuplexdError, NotReady, UnknownVoice
+from tts_engine.errors import BadRequest, UnknownVoice
 from tts_engine.service.api_errors import ApiError
 from tts_engine.service.feed import TextFeed, TextTooLong
+from tts_engine.service.front import Accounts, Front
 from tts_engine.service.places import Places
 from tts_engine.service.speaker import Speaker
 from tts_engine.service.words import TextCheck, allow_all
@@ -21,7 +20,7 @@ from tts_engine.service.words import TextCheck, allow_all
 SpeechOutcome = Literal["done", "refused", "failed", "gone", "stalled", "cancelled"]
 
 
-class SpeechAccounts(Protocol):
+class SpeechAccounts(Accounts, Protocol):
     """Where texts that are spoken are counted."""
 
     def speech(self, outcome: SpeechOutcome) -> None:
@@ -36,12 +35,8 @@ class SpeechAccounts(Protocol):
         """A text was spoken to its end: so long a text, so much audio, in so much time."""
         ...
 
-    def count(self, error: DuplexdError) -> None:
-        """A failure, by its class."""
-        ...
 
-
-class SpeechDesk:
+class SpeechDesk(Front):
     """Has texts spoken; one for all routes of a process.
 
     Parameters:
@@ -75,6 +70,7 @@ class SpeechDesk:
         stall_s: float = 30.0,
         log_texts: bool = False,
     ) -> None:
+        super().__init__(ready=ready, accounts=accounts)
         self.engine = engine
         self.accounts = accounts
         self.check = check
@@ -89,13 +85,7 @@ class SpeechDesk:
         self.speaker = Speaker(
             engine=engine, ahead_s=ahead_s, chunk_timeout_s=chunk_timeout_s, jobs=jobs
         )
-        self._ready = ready
         self._voices = voices
-
-    def check_ready(self) -> None:
-        """Raises NotReady while the engine warms up, or is being started again."""
-        if not self._ready():
-            raise NotReady("The engine is not ready", mend="Wait for /readyz")
 
     def accept(self, text: str, *, most: int) -> None:
         """Raises ApiError or BlockedText if a text is not one to be spoken.
@@ -130,17 +120,6 @@ class SpeechDesk:
         if name not in voices:
             raise UnknownVoice(f"There is no voice {name!r}", mend="See the list of voices")
         return name
-
-    def note(self, error: ApiError, what: str) -> None:
-        """Counts and logs an error; only those of our own making are warnings.
-
-        Args:
-            error: that is told the client.
-            what: it is about.
-        """
-        self.accounts.count(error.failure)
-        level = "WARNING" if error.status == 500 else "DEBUG"
-        logger.log(level, "{}: {}: {}", what, error.code, error.failure)
 
     def trace(self, feed: TextFeed) -> str:
         """How the log calls a text."""

@@ -108,9 +108,12 @@ class RecognitionLoop:
         Returns:
             False when there will be no more orders.
         """
-        if not self._listen():
-            return False
         pieces, streams = self._pieces(), self._streams()
+        taken = self._listen(wait=not pieces and not streams)
+        if taken is None:
+            return False
+        if taken:
+            pieces, streams = self._pieces(), self._streams()
         match plan(pieces, streams, self._limits):
             case Recognise(chosen):
                 self._recognise(chosen)
@@ -123,16 +126,21 @@ class RecognitionLoop:
         return True
 
     # --- orders -------------------------------------------------------------------------------
-    def _listen(self) -> bool:
-        wait = not self.busy
+    def _listen(self, *, wait: bool) -> int | None:
+        """Takes the orders that are there, the first of which may be waited for.
+
+        Returns:
+            How many; None: there will be no more.
+        """
+        taken = 0
         while True:
             try:
-                told: Told | None = self.inbox.get(block=wait)
+                told: Told | None = self.inbox.get(block=wait and not taken)
             except queue.Empty:
-                return True
+                return taken
             if told is None:
-                return False
-            wait = False
+                return None
+            taken += 1
             self._take(told)
 
     def _take(self, told: Told) -> None:

@@ -95,7 +95,7 @@ def test_fetch_goes_on_after_a_failure_and_says_it(cli: Cli) -> None:
     assert first == "fetching gone, 0 MB, model 1 of 2"
     assert second == "fetching toy, 0 MB, model 2 of 2"
     assert line.startswith("error: model gone could not be fetched: ")
-    assert fix.endswith("then run `run.py models fetch gone`.")
+    assert fix.endswith("then run `run.py models fetch gone`; docs/models.md says more.")
 
 
 @pytest.mark.parametrize("how", [["--offline"], ["--set", "models.offline=true"]])
@@ -193,7 +193,9 @@ def test_progress_is_shown_on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPat
 def test_what_mends_it_names_another_folder(cli: Cli, tmp_path: Path) -> None:
     other = tmp_path / "other models"
     _, _, err = cli("fetch", "gone", "--models-dir", str(other))
-    assert err.endswith(f"then run `run.py models fetch gone --models-dir '{other}'`.\n")
+    assert err.endswith(
+        f"then run `run.py models fetch gone --models-dir '{other}'`; docs/models.md says more.\n"
+    )
     _, _, err = cli("verify", "gone", "--set", f"models.dir={other}")
     assert err.endswith(f"fix:   Run `run.py models fetch gone --models-dir '{other}'`.\n")
     _, _, err = cli("verify", "--models-dir", str(other))
