@@ -70,7 +70,7 @@ def key_required(server: Server) -> bool:
 def key_file(server: Server) -> KeyFile:
     """The keys that `run.py keys` manages."""
     path = server.keys_file
-    return KeyFile(path.expanduser() if path else _data_folder() / "keys.json")
+    return KeyFile(path.expanduser() if path else data_folder() / "keys.json")
 
 
 def environment_key() -> str | None:
@@ -111,7 +111,7 @@ def tls_of(server: Server) -> Tls | None:
     if is_address(server.host) and not is_wildcard(server.host):
         addresses.add(server.host)
     return own_tls(
-        _data_folder() / "tls",
+        data_folder() / "tls",
         Names(
             hostname=socket.gethostname(),
             names=names_of(server) | {"localhost"},
@@ -127,5 +127,6 @@ def pages(server: Server, port: int) -> list[str]:
     return [f"{scheme}://{host_port(host, port)}/" for host in hosts]
 
 
-def _data_folder() -> Path:
+def data_folder() -> Path:
+    """Where the user's own files are kept."""
     return platformdirs.user_data_path("duplexd")

@@ -28,6 +28,7 @@ from pipeline.turn_log import TurnLog
 from pipeline.turns.settings import TurnSettings
 from pipeline.version import version
 from pipeline.voice import with_default_first
+from pipeline.xiaozhi import make_xiaozhi_routers
 from services.access.router import make_router as make_certificate_router
 from services.api_errors import install_errors
 from services.audio_api.router import make_router as make_speech_router
@@ -285,6 +286,8 @@ def create_app(
     realtime = daemon.config.realtime
     profile = PacingProfile(frame_ms=realtime.frame_ms, lead_ms=realtime.lead_ms)
     app.include_router(make_router(context, profile))
+    for router in make_xiaozhi_routers(daemon.config, context):
+        app.include_router(router)
     desk = make_desk(
         daemon.config,
         engine=daemon.room.voice,

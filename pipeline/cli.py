@@ -47,6 +47,7 @@ MODULES: dict[str, tuple[str, str]] = {
     "models": ("pipeline.commands.models", "List, fetch and verify model files."),
     "voices": ("pipeline.commands.voices", "Clone, list and remove voices; say something."),
     "keys": ("pipeline.commands.keys", "Make, list and revoke API keys of the daemon."),
+    "devices": ("pipeline.commands.devices", "Let Xiaozhi devices in, list and revoke them."),
     "doctor": ("pipeline.commands.doctor", "Check this machine, the models and the servers."),
     "config": ("pipeline.commands.config", "Show the configuration in force."),
 }

@@ -18,6 +18,7 @@ from pipeline.config_section import Section, Sentence
 from pipeline.config_server import Server
 from pipeline.config_tts import Speech, Tts
 from pipeline.config_web import Web
+from pipeline.config_xiaozhi import Xiaozhi
 
 ThreadCount = Literal["auto"] | Annotated[int, Field(ge=1, le=256)]
 
@@ -191,6 +192,10 @@ class Messages(Section):
         ),
         description="Spoken when the language model fails or takes too long.",
     )
+    failed: Sentence = Field(
+        default=Sentence(zh="出错了", en="Error"),
+        description="Heading of what a device shows when something failed that nobody speaks of.",
+    )
 
 
 class Log(Section):
@@ -217,6 +222,7 @@ class Config(Section):
     prompts: Prompts = Prompts()
     tts: Tts = Tts()
     realtime: Realtime = Realtime()
+    xiaozhi: Xiaozhi = Xiaozhi()
     speech: Speech = Speech()
     transcription: Transcription = Transcription()
     web: Web = Web()

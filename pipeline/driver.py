@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from loguru import logger
 from pipecat.frames.frames import (
+    AggregatedTextFrame,
     LLMFullResponseEndFrame,
     LLMFullResponseStartFrame,
     TranscriptionFrame,
@@ -51,6 +52,7 @@ from pipeline.turns.actions import (
 )
 from pipeline.turns.core import step
 from pipeline.turns.events import (
+    Abandoned,
     CancelRequested,
     Closed,
     Event,
@@ -61,7 +63,7 @@ from pipeline.turns.events import (
 )
 from pipeline.turns.settings import TurnSettings
 from pipeline.turns.state import Phase, TurnState
-from services.answer import REVISION, AnswerPlan, apology, by_language
+from services.answer import REVISION, AnswerPlan, apology, by_language, statement
 from services.asr.base import Transcript
 from services.face import AnswerOptions, Sink
 from services.items import ContextItem, Message
@@ -195,6 +197,11 @@ class TurnDriver:
         self.handle(CancelRequested())
         for number in tuple(self._asks):
             self._drop(number)
+
+    def abandon(self) -> None:
+        """As `cancel`, and the user's turn goes too."""
+        self.handle(Abandoned())
+        self.cancel()
 
     def heard_until(self, revision: int, audio_ms: int) -> None:
         """The client knows how much of an answer was played: its word counts."""
@@ -352,11 +359,7 @@ class TurnDriver:
         """Speaks a sentence of ours as an answer that failed; the context does not get it."""
         plan, report = self._plan_of(ask, ""), TurnReport(turn=self._turns)
         revision = self._answers.begin(plan, report, error=self._listening.error)
-        text = by_language(self._apologies, self._language)
-        frames = (LLMFullResponseStartFrame(), apology(text), LLMFullResponseEndFrame())
-        for frame in frames:
-            frame.metadata[REVISION] = revision
-            self._effects.push(frame)
+        self._speak(revision, apology(by_language(self._apologies, self._language)))
 
     def _respond(self, ask: int | None) -> None:
         self._turns += 1
@@ -365,7 +368,16 @@ class TurnDriver:
         if plan.remember:
             report.transcript, self._written = self._written, ""
         revision = self._answers.begin(plan, report)
-        self._effects.push(AnswerFrame(revision=revision, language=self._language))
+        if plan.text is None:
+            self._effects.push(AnswerFrame(revision=revision, language=self._language))
+        else:
+            self._speak(revision, statement(plan.text))
+
+    def _speak(self, revision: int, sentence: AggregatedTextFrame) -> None:
+        """Speaks a sentence in place of what a language model would have said."""
+        for frame in (LLMFullResponseStartFrame(), sentence, LLMFullResponseEndFrame()):
+            frame.metadata[REVISION] = revision
+            self._effects.push(frame)
 
     def _drop(self, ask: int) -> None:
         options = self._asks.pop(ask)

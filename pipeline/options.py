@@ -72,6 +72,8 @@ def check_answer(answer: AnswerOptions, session: SessionOptions, voice: SpeechEn
     """
     if answer.voice is not None:
         resolve_voice(answer.voice, with_default_first(None, voice.voices))
+    if answer.text is not None and not answer.text.strip():
+        raise BadRequest("The text to be spoken is empty")
     if answer.tool_choice is not None:
         tools = session.tools if answer.tools is None else answer.tools
         _check_choice(answer.tool_choice, tools)
@@ -144,6 +146,7 @@ def plan_answer(
         messages=None if context is None else tuple(chat_message(item) for item in context),
         remember=answer.remember,
         ask=answer.ask,
+        text=answer.text,
     )
 
 

@@ -247,6 +247,12 @@ class Session:
         """Stops the current answer, see `Conversation`."""
         self.driver.cancel()
 
+    def abandon(self) -> None:
+        """Starts afresh, see `Conversation`."""
+        self.driver.abandon()
+        # Audio that has come and was not looked at belongs to what was given up.
+        self.ear.after(self.driver.abandon)
+
     def heard_until(self, revision: int, audio_ms: int) -> None:
         """The client's own report of its play head."""
         self.driver.heard_until(revision, audio_ms)

@@ -65,6 +65,7 @@ class AnswerPlan:
         messages: what it is asked from in place of the conversation, in OpenAI's chat format.
         remember: False: the conversation's context gets nothing of it.
         ask: `services.face.AnswerOptions.ask`.
+        text: is spoken as it is, and nobody is asked.
     """
 
     instructions: str = ""
@@ -79,6 +80,7 @@ class AnswerPlan:
     messages: tuple[dict[str, Any], ...] | None = None
     remember: bool = True
     ask: int | None = None
+    text: str | None = None
 
 
 class AnswerPlans:
@@ -135,6 +137,15 @@ def by_language(texts: Mapping[str, str], language: str) -> str:
 
 def apology(text: str) -> AggregatedTextFrame:
     """A sentence of the daemon's own: spoken, and no part of the answer that the context gets."""
-    frame = AggregatedTextFrame(text, TextType.SENTENCE, raw_text=text)
-    frame.metadata[CLAUSE] = Clause(text=text, raw="", ends=(0,) * len(text))
+    return _sentence(Clause(text=text, raw="", ends=(0,) * len(text)))
+
+
+def statement(text: str) -> AggregatedTextFrame:
+    """A sentence that somebody wants spoken as it is: it is the answer."""
+    return _sentence(Clause(text=text, raw=text, ends=tuple(range(1, len(text) + 1))))
+
+
+def _sentence(clause: Clause) -> AggregatedTextFrame:
+    frame = AggregatedTextFrame(clause.text, TextType.SENTENCE, raw_text=clause.text)
+    frame.metadata[CLAUSE] = clause
     return frame

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from services.items import ContextItem, FunctionCall
-from services.tools import Tool, ToolChoice
+from services.tools import DaemonTool, Tool, ToolChoice
 from tts_engine.errors import DuplexdError
 
 
@@ -121,6 +121,14 @@ class Sink(ABC):
         not get this is void.
         """
 
+    async def working(self, revision: int) -> None:  # noqa: B027
+        """The answer has called functions that the daemon runs. It ends as any other; then `begin`
+        of the next one follows when they are done, or `rested`.
+        """
+
+    async def rested(self, revision: int) -> None:  # noqa: B027
+        """What followed `working` is off: the user went on, or cancelled."""
+
     @abstractmethod
     async def flush(self, revision: int, *, heard_ms: int) -> None:
         """The answer was interrupted: the client drops what it has buffered. `end` follows.
@@ -213,6 +221,8 @@ class SessionOptions:
         pauses: the client stops playing at `Sink.pause` and keeps what it has.
         tools: functions of the client's that the LLM may ask for.
         tool_choice: whether it may, must, or which.
+        daemon_tools: functions that the daemon runs itself when the LLM asks for them: those of
+            the client's device, say. The client is not told of their calls.
     """
 
     instructions: str | None = None
@@ -232,6 +242,7 @@ class SessionOptions:
     pauses: bool = False
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = "auto"
+    daemon_tools: tuple[DaemonTool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +255,7 @@ class AnswerOptions:
         context: answer from these items instead of the conversation's.
         remember: the answer becomes part of the conversation. False: it is out of band: the
             context does not get it, and it interrupts nothing but waits for its turn.
+        text: a sentence that is spoken as it is; the LLM is not asked.
     """
 
     ask: int | None = None
@@ -255,6 +267,7 @@ class AnswerOptions:
     tool_choice: ToolChoice | None = None
     context: tuple[ContextItem, ...] | None = None
     remember: bool = True
+    text: str | None = None
 
 
 class Conversation(Protocol):
@@ -315,6 +328,11 @@ class Conversation(Protocol):
 
     def cancel(self) -> None:
         """Stop the answer that is being made or played, if any, and drop those that wait."""
+
+    def abandon(self) -> None:
+        """Start afresh: as `cancel`, and the user's turn goes too, be it open or decided, with the
+        audio that came before this.
+        """
 
     def heard_until(self, revision: int, audio_ms: int) -> None:
         """The client's own report of how much of an answer was played, of one of the last 32.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,6 +19,24 @@ class Tool:
     name: str
     description: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonTool:
+    """A function that the daemon runs itself.
+
+    Parameters:
+        run: gets the arguments, an object as the language model wrote it, and returns the result
+            as text. What it raises is told to the language model as a failure.
+        timeout_s: longest wait for it.
+        lane: calls of the same lane are made one after the other; a device does one thing at a
+            time.
+    """
+
+    tool: Tool
+    run: Callable[[dict[str, Any]], Awaitable[str]]
+    timeout_s: float = 10.0
+    lane: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,9 @@ from pipeline.bench.tts_texts import text_of
 from pipeline.bench.tts_upstream import Upstream
 from tts_engine.cosyvoice.make_random import Size
 
-#: what is measured so often, and the median taken; upstream's seconds only once
+#: what is measured so often, and the median taken; what takes upstream longest only once: its
+#: seconds, and on a CPU its later requests, each most of a minute
 ROUNDS = 3
-#: on a CPU, upstream's later requests take a minute each: measured so often where two of its first
-#: ones agree, and where they do not
-_LATER_CALM, _LATER_NOISY = 1, 2
 #: of computation on the CPU. Threads that wait spin, which would be counted as work, so that one
 #: tells most; two are hardly sooner where cores share their units
 _THREADS = 1
@@ -55,7 +53,7 @@ _LOAD, _VOICE, _OWN, _PEER, _PEER_LATER, _SHARE, _SECONDS = (
     40.0,
     50.0,
 )
-_PEER_SECONDS = 260.0
+_PEER_SECONDS = 80.0
 
 #: whoever is measured beside ours, each with what is found of it
 _Others = list[tuple[TtsResult, Upstream]]
@@ -147,7 +145,7 @@ class _Progress:
 
 def _work(plan: FixedPlan) -> float:
     own = _LOAD + _VOICE + _SHARE + _SECONDS + plan.rounds * _OWN
-    peer = plan.rounds * (_PEER + _PEER_LATER) + _PEER_SECONDS if plan.peer else 0.0
+    peer = plan.rounds * _PEER + _PEER_LATER + _PEER_SECONDS if plan.peer else 0.0
     return own + peer + sum(_swept(plan))
 
 
@@ -185,21 +183,10 @@ def _first_chunks(
             if not (thrifty and _agree(found.first)):
                 found.first.append(peer.first_chunk(later=False))
     for found, peer in others:
-        enough = later_rounds(found.first) if thrifty else rounds
-        for number in range(1, rounds + 1):
+        for number in range(1, (1 if thrifty else rounds) + 1):
             progress(_PEER_LATER, f"upstream's first chunk of a later request, {number}")
-            if number <= enough:
-                found.later.append(peer.first_chunk(later=True))
+            found.later.append(peer.first_chunk(later=True))
         found.decode_steps_per_token = peer.decode_steps_per_token
-
-
-def later_rounds(first: Sequence[Cost]) -> int:
-    """How often upstream's later requests are measured on a CPU.
-
-    Args:
-        first: its first requests, which tell how much the machine's figures differ.
-    """
-    return _LATER_CALM if _agree(first) else _LATER_NOISY
 
 
 def _agree(costs: Sequence[Cost]) -> bool:

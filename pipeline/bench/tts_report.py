@@ -52,7 +52,9 @@ def build(found: _Found, facts: Mapping[str, str]) -> Report:
         report.add(
             "What a second of speech costs",
             bars(stages, unit="s"),
-            "Processor seconds, by stage: at the beginning of an utterance and in its 30th second.",
+            "Processor seconds, by stage: at the beginning of an utterance and in its 30th second. "
+            "Of upstream's ten solver steps in the 30th, all of them the same work, two are taken "
+            "and the others counted as the second.",
         )
     return report
 

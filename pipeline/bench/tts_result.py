@@ -94,11 +94,13 @@ class SecondCost:
         llm: 25 speech tokens.
         flow: their mel frames.
         vocoder: their samples.
+        euler_steps: of the flow's ten that were taken, the others being the same; None: all.
     """
 
     llm: float
     flow: float
     vocoder: float
+    euler_steps: int | None = None
 
     @property
     def total(self) -> float:
@@ -174,6 +176,11 @@ class TtsResult:
                         "vocoder": rounded(cost.vocoder, 3),
                     }
                     for at, cost in self.seconds.items()
+                },
+                "euler_steps": {
+                    f"second_{at}": cost.euler_steps
+                    for at, cost in self.seconds.items()
+                    if cost.euler_steps is not None
                 },
             },
             "decode_steps_per_token": rounded(self.decode_steps_per_token, 3),

@@ -189,7 +189,7 @@ def uvicorn_config(app: FastAPI, tls: Tls | None, *, stall_s: float = STALL_S) -
 
     from services.access.renewal import LOOK_EVERY_S, Renewal
     from services.http_protocol import FirmHttpProtocol
-    from services.realtime.uvicorn_protocol import FaceWebSocketProtocol
+    from services.websocket_protocol import FaceWebSocketProtocol
 
     renewal = Renewal(tls) if tls else None
     return uvicorn.Config(

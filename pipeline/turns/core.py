@@ -41,7 +41,8 @@ A later request takes the place of one that waits, out-of-band ones apart, which
 after the other. A user who speaks over an answer drops the request that waits for its end, but not
 those out of band; `CancelRequested` drops them all. What begins takes the place of an answer that
 is made or played, speculation included. A turn that comes as text takes the place of the spoken
-one. Nobody speaks for long after an answer: one comes unasked, once.
+one. Nobody speaks for long after an answer: one comes unasked, once. `Abandoned` ends the answer,
+what waits, and the turn that is open or decided.
 
 What always holds:
 
@@ -62,6 +63,7 @@ from dataclasses import replace
 from pipeline.turns import answering, barge_in, endpointing, speculation
 from pipeline.turns.actions import Reason
 from pipeline.turns.events import (
+    Abandoned,
     AnswerEnded,
     Called,
     CancelRequested,
@@ -205,7 +207,13 @@ def _replied(state: TurnState, said: Text | None, audible: str = "") -> Step:
 # --- the client ------------------------------------------------------------------------------
 def _demanded(
     state: TurnState,
-    event: TextTurn | ManualCommit | Cleared | RespondRequested | CancelRequested | Closed,
+    event: TextTurn
+    | ManualCommit
+    | Cleared
+    | Abandoned
+    | RespondRequested
+    | CancelRequested
+    | Closed,
 ) -> Step:
     match event:
         case TextTurn(text, language):
@@ -214,6 +222,8 @@ def _demanded(
             return _committed(state)
         case Cleared():
             return _cleared(state)
+        case Abandoned():
+            return in_turn(state, answering.cancel, _forgotten)
         case RespondRequested(ask, aside):
             return answering.respond(state, ask, aside=aside)
         case CancelRequested():
@@ -239,10 +249,15 @@ def _commit(state: TurnState) -> Step:
 
 def _cleared(state: TurnState) -> Step:
     """Drops what is open; a turn that was decided is no longer the client's to withdraw."""
+    return (state, ()) if state.phase is Phase.DECIDED else _forgotten(state)
+
+
+def _forgotten(state: TurnState) -> Step:
+    """Drops the turn, however far it is."""
     match state.phase:
         case Phase.CANDIDATE:
             return barge_in.give_back(state, Reason.WITHDRAWN)
-        case Phase.SPEAKING:
+        case Phase.SPEAKING | Phase.DECIDED:
             return endpointing.forget(state)
         case _:
             return state, ()

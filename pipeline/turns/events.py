@@ -145,6 +145,13 @@ class Cleared:
 
 
 @dataclass(frozen=True, slots=True)
+class Abandoned:
+    """The user wants to start afresh: the answer stops, and with it goes the turn that is open or
+    whose text is awaited, and all that waits.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class RespondRequested:
     """The client wants an answer from the context as it is.
 
@@ -183,6 +190,7 @@ Event = (
     | Called
     | ManualCommit
     | Cleared
+    | Abandoned
     | RespondRequested
     | CancelRequested
     | Closed

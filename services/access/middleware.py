@@ -44,6 +44,8 @@ from tts_engine.errors import DuplexdError
 WRONG_KEYS_PER_MINUTE = 10
 #: lines in the log about refusals of a kind, a minute: whoever is refused may try for hours
 _LINES_PER_MINUTE = 10
+#: what devices ask for, who have tokens of their own
+DEVICES = "/xiaozhi/"
 #: what every answer says that does not say otherwise: no cache keeps what a key was needed for, no
 #: other page loads it, and a browser takes it for what it is
 _HEADERS = {
@@ -126,6 +128,9 @@ class AccessMiddleware:
         try:
             self._known_way(headers)
             if self._keys is None:
+                return None
+            if scope["path"].startswith(DEVICES):
+                self._not_too_often(self._strangers, scope)
                 return None
             shown = presented(headers, offered, secure=_is_secure(scope))
             return await self._with_key(self._keys, scope, receive, url_key, shown)

@@ -16,7 +16,8 @@ from typing import cast
 from loguru import logger
 
 from services.items import FunctionCall
-from services.llm.messages import SurrogateJoiner, is_object
+from services.llm.messages import is_object
+from services.well_formed import SurrogateJoiner
 
 #: calls of one answer; more are dropped
 MAX_CALLS = 16

@@ -45,7 +45,6 @@ from services.llm.context import fit, halve, is_too_long, tokens_of
 from services.llm.failures import describe_failure
 from services.llm.load import ServerLoad
 from services.llm.messages import (
-    all_well_formed,
     with_notes,
     with_objects,
     with_outputs,
@@ -54,6 +53,7 @@ from services.llm.messages import (
 from services.llm.stream import AnswerStream, StreamLimits
 from services.revision import RevisionBoard
 from services.tools import NamedTool, Tool
+from services.well_formed import all_well_formed
 from tts_engine.errors import DuplexdError, EngineFailed
 
 #: an answer may have so many characters for each token of its bound; servers may ignore the bound

@@ -19,8 +19,8 @@ from services.face import Cut, Usage
 from services.llm.calls import CallDeltas, CallDone, CallEvent, field_of
 from services.llm.failures import CHECK_URL, LATER, describe_failure
 from services.llm.load import ServerLoad
-from services.llm.messages import SurrogateJoiner
 from services.llm.text_calls import TextCalls
+from services.well_formed import SurrogateJoiner
 from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
 from tts_engine.text.hidden import HiddenFilter
 

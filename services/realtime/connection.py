@@ -13,7 +13,9 @@ from loguru import logger
 from starlette.websockets import WebSocketDisconnect
 
 from services.face import Conversation, Ending, FaceContext, PacingProfile, Sink
+from services.handshake import WarmingUp, refuse
 from services.items import FunctionCall
+from services.pace import AUDIO_BURST_S, AUDIO_S_PER_S, EVENTS_PER_S, Pace
 from services.realtime.actions import (
     Action,
     Add,
@@ -29,13 +31,11 @@ from services.realtime.actions import (
     Update,
 )
 from services.realtime.formats import PCM, EarFeed
-from services.realtime.handshake import WarmingUp, refuse
-from services.realtime.pace import AUDIO_BURST_S, AUDIO_S_PER_S, EVENTS_PER_S, Pace
 from services.realtime.protocol import RealtimeCore
 from services.realtime.schema import Refused
 from services.realtime.session import Session
-from services.realtime.uvicorn_protocol import ABORT
-from services.realtime.writer import SocketWriter
+from services.socket_writer import SocketWriter
+from services.websocket_protocol import ABORT
 from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
 
 #: WebSocket close codes
@@ -74,7 +74,7 @@ class RealtimeConnection(Sink):
         # set by `serve` before anything can use them
         self._conversation: Conversation
         self._core: RealtimeCore
-        self._writer: SocketWriter
+        self._writer: SocketWriter[str]
         self._gone = False
 
     async def serve(self) -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from pipeline.bench import tts, tts_fixed, tts_own, tts_random, tts_upstream
 from pipeline.bench.tts import TtsPlan, run_tts
-from pipeline.bench.tts_fixed import FixedPlan, later_rounds, run_fixed, settled
+from pipeline.bench.tts_fixed import FixedPlan, run_fixed, settled
 from pipeline.bench.tts_own import Own
 from pipeline.bench.tts_random import random_dir, reference_of
 from pipeline.bench.tts_report import build, tts_table, write_report
@@ -28,7 +28,7 @@ from pipeline.bench.tts_result import Cost, SecondCost, Spoken, Step, TtsResult
 from pipeline.bench.tts_speakers import EngineSpeaker, ServiceSpeaker, service_speaker, timed
 from pipeline.bench.tts_sweep import Sweep, at_a_time, sweep
 from pipeline.bench.tts_texts import INTRODUCTION, PASSAGE, text_of
-from pipeline.bench.tts_upstream import Upstream
+from pipeline.bench.tts_upstream import Upstream, few_steps
 from pipeline.commands.options import configured
 from services.scripted.tts import ScriptedVoice
 from tests.cosyvoice.conftest import home, model, model_dir
@@ -293,11 +293,29 @@ def test_a_third_measurement_is_left_out_where_it_could_not_matter(times: list[f
         assert median(times[:2]) == pytest.approx(median(times), rel=0.026)
 
 
-def test_what_takes_long_is_measured_once_where_the_machine_is_quiet() -> None:
-    times = [Cost(wall_s=0, cpu_s=each) for each in (1.0, 1.01, 1.2)]
-    assert later_rounds(times[:2]) == 1
-    assert later_rounds(times) == 2
-    assert later_rounds([Cost(wall_s=1)] * 2) == 2  # nothing is known of the processor
+def test_steps_that_were_not_taken_count_as_the_last_one(model: CosyVoice) -> None:
+    flow = model.flow
+    with closing(Upstream(model, reference_of(model), home=None)) as peer:
+        early, late = (peer.second(number, token=Cost(wall_s=0, cpu_s=0)) for number in (1, 4))
+    assert (early.euler_steps, late.euler_steps) == (10, 2)
+    with few_steps(flow, 3) as taken:
+        voice = reference_of(model)
+        row = torch.tensor([voice.tokens])
+        count = torch.tensor([row.shape[1]])
+        mel, _ = flow.inference(  # type: ignore[operator]
+            token=row[:, :28],
+            token_len=torch.tensor([28]),
+            prompt_token=row,
+            prompt_token_len=count,
+            prompt_feat=voice.mel[None],
+            prompt_feat_len=torch.tensor([len(voice.mel)]),
+            embedding=voice.embedding[None],
+            streaming=True,
+            finalize=False,
+        )
+    assert len(taken) == 3
+    assert mel.isfinite().all()
+    assert "forward" not in vars(flow.decoder)  # as it was
 
 
 def test_ours_alone(cache: Path, home: Path | None) -> None:
@@ -535,7 +553,12 @@ def test_the_object() -> None:
     assert shown["by_length"]["20"]["requests_per_s"] == 1.0
     empty = TtsResult(about="x", peer=TtsResult(about="y")).to_json()
     assert empty["ratio"] == {"of": "wall", "first": None, "later": None}
-    assert empty["cpu_s_per_audio_s"] == {"second_1": None, "second_30": None, "stages": {}}
+    assert empty["cpu_s_per_audio_s"] == {
+        "second_1": None,
+        "second_30": None,
+        "stages": {},
+        "euler_steps": {},
+    }
 
 
 def test_the_page_and_the_table(tmp_path: Path) -> None:

@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 
 from services.llm.messages import (
     NO_OUTPUT,
-    SurrogateJoiner,
-    all_well_formed,
-    well_formed,
     with_notes,
     with_objects,
     with_outputs,
     with_prompt,
 )
+from services.well_formed import SurrogateJoiner, all_well_formed, well_formed
 
 #: text as JSON may spell it: with halves of pairs in any order
 ANY_TEXT = st.text(st.sampled_from("a好😀\ud83d\ude00\udbff\udc00"), max_size=12)

@@ -16,8 +16,8 @@ from openai.types.realtime.realtime_server_event import RealtimeServerEvent
 from services.face import AnswerOptions, FaceContext, SessionOptions, Sink
 from services.items import ContextItem
 from services.realtime.router import make_router
-from services.realtime.uvicorn_protocol import FaceWebSocketProtocol
 from services.voices import resolve_voice
+from services.websocket_protocol import FaceWebSocketProtocol
 from tts_engine.errors import AtCapacity, DuplexdError
 
 VOICES = ("xiaobei", "nicole")

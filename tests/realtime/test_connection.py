@@ -13,9 +13,9 @@ import pytest
 
 from services.face import AnswerOptions, Ending, SessionOptions, Usage
 from services.items import FunctionCall, Message
+from services.pace import Pace
 from services.realtime import connection
 from services.realtime.messages import MAX_AUDIO_MESSAGE, MAX_MESSAGE
-from services.realtime.pace import Pace
 from tests.realtime.client import nothing_left, talking
 from tests.realtime.fakes import Face
 from tests.realtime.wired import FRAME

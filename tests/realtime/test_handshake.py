@@ -16,7 +16,7 @@ from fastapi import WebSocket
 from websockets.asyncio.client import connect, unix_connect
 
 from services.realtime import router
-from services.realtime.uvicorn_protocol import FaceWebSocketProtocol
+from services.websocket_protocol import FaceWebSocketProtocol
 from tests.realtime.client import nothing_left, talking
 from tests.realtime.fakes import Face, check, serving
 from tts_engine.errors import (

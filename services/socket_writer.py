@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from tts_engine.errors import TimedOut
 
@@ -14,8 +15,12 @@ _LIMIT = 1024
 _REPLIES = _LIMIT // 2
 
 
+#: what the socket takes: texts, bytes, or both
+T = TypeVar("T")
+
+
 @dataclass(slots=True)
-class _Message:
+class _Message(Generic[T]):
     """A message in the queue.
 
     Parameters:
@@ -24,13 +29,13 @@ class _Message:
         reply: it takes one of the places for replies.
     """
 
-    text: str
+    data: T
     due: float
     sent: asyncio.Future[None] | None = None
     reply: bool = False
 
 
-class SocketWriter:
+class SocketWriter(Generic[T]):
     """Sends messages in the order in which they came. None is dropped while the client is there:
     a client that does not take them in time is given up.
 
@@ -43,38 +48,38 @@ class SocketWriter:
     def __init__(
         self,
         *,
-        send: Callable[[str], Awaitable[None]],
+        send: Callable[[T], Awaitable[None]],
         timeout_s: float,
         on_failure: Callable[[TimedOut | None], None],
     ) -> None:
         self._send = send
         self._timeout_s = timeout_s
         self._on_failure = on_failure
-        self._queue: asyncio.Queue[_Message | None] = asyncio.Queue(_LIMIT)
+        self._queue: asyncio.Queue[_Message[T] | None] = asyncio.Queue(_LIMIT)
         self._replies = asyncio.Semaphore(_REPLIES)
         self._loop = asyncio.get_running_loop()
         self._over = False
 
-    def post(self, text: str) -> None:
+    def post(self, data: T) -> None:
         """Queues a message. After the end it goes nowhere."""
         if self._over:
             return
         try:
-            self._queue.put_nowait(self._message(text))
+            self._queue.put_nowait(self._message(data))
         except asyncio.QueueFull:
             self._fail(TimedOut(f"The client does not read: {_LIMIT} messages wait"))
 
-    async def put(self, text: str) -> None:
+    async def put(self, data: T) -> None:
         """Queues a reply, and waits while too many wait: it slows the client's reader down."""
         await self._replies.acquire()
         if self._over:
             self._replies.release()
             return
-        message = self._message(text)
+        message = self._message(data)
         message.reply = True
         await self._queue.put(message)
 
-    async def send(self, text: str) -> None:
+    async def send(self, data: T) -> None:
         """Queues a message and waits until the socket has it.
 
         Raises:
@@ -82,7 +87,7 @@ class SocketWriter:
         """
         if self._over:
             raise ConnectionError("the client is gone")
-        message = self._message(text)
+        message = self._message(data)
         message.sent = self._loop.create_future()
         await self._queue.put(message)
         # the end may have come while this waited for room; nobody would resolve it then
@@ -96,7 +101,7 @@ class SocketWriter:
             self._taken(message)
             try:
                 async with asyncio.timeout_at(message.due):
-                    await self._send(message.text)
+                    await self._send(message.data)
             except TimeoutError:
                 self._fail(TimedOut(f"The client did not read for {self._timeout_s:g} s"), message)
                 return
@@ -117,17 +122,17 @@ class SocketWriter:
         """The client is gone: nothing more is sent. Idempotent."""
         self._fail(None)
 
-    def _message(self, text: str) -> _Message:
-        return _Message(text, self._loop.time() + self._timeout_s)
+    def _message(self, data: T) -> _Message[T]:
+        return _Message(data, self._loop.time() + self._timeout_s)
 
-    def _fail(self, error: TimedOut | None, message: _Message | None = None) -> None:
+    def _fail(self, error: TimedOut | None, message: _Message[T] | None = None) -> None:
         if not self._over:
             self._end(message)
             # `run` may be waiting for a message
             self._queue.put_nowait(None)
             self._on_failure(error)
 
-    def _end(self, message: _Message | None) -> None:
+    def _end(self, message: _Message[T] | None) -> None:
         """Tells everybody who waits for the socket that it takes no more."""
         self._over = True
         while True:
@@ -140,6 +145,6 @@ class SocketWriter:
                 return
             self._taken(message)
 
-    def _taken(self, message: _Message | None) -> None:
+    def _taken(self, message: _Message[T] | None) -> None:
         if message is not None and message.reply:
             self._replies.release()

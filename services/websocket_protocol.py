@@ -17,12 +17,13 @@ from __future__ import annotations
 import asyncio
 from asyncio import Transport
 from asyncio.transports import BaseTransport
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
-from services.realtime.backlog import Backlog
+from services.backlog import Backlog
 from services.sockets import make_honest
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 #: name of the scope's extension; its value is {"call": a function that drops the connection}
 ABORT = "duplexd.abort"
+#: name of another; its value is {"set": a function that takes what is to be called when the server
+#: ends, in place of a close of uvicorn's own: the application says goodbye itself}
+PARTING = "duplexd.parting"
 #: how long a goodbye may take when the server ends, seconds
 PARTING_S = 0.5
 #: to what starts as a handshake and is no request that a WebSocket can begin with
@@ -47,6 +51,7 @@ class FaceWebSocketProtocol(WebSocketsSansIOProtocol):
         super().connection_made(transport)
         self._backlog = Backlog(self._take)
         self._reading: asyncio.Handle | None = None
+        self._parting: Callable[[], None] | None = None
         make_honest(cast(Transport, transport))
 
     def handle_connect(self, event: Request) -> None:
@@ -54,7 +59,11 @@ class FaceWebSocketProtocol(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if self.response.status_code == 101:
             extensions = self.scope.get("extensions") or {}
-            self.scope["extensions"] = {**extensions, ABORT: {"call": self.transport.abort}}
+            self.scope["extensions"] = {
+                **extensions,
+                ABORT: {"call": self.transport.abort},
+                PARTING: {"set": self._set_parting},
+            }
 
     async def send(self, message: ASGISendEvent) -> None:
         """See ASGI. A handshake that was answered by HTTP is over: uvicorn forgets to note it, and
@@ -68,8 +77,14 @@ class FaceWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def shutdown(self) -> None:
         """The server ends. A client that does not take its goodbye is not waited for."""
-        super().shutdown()
+        if self._parting is None:
+            super().shutdown()
+        else:
+            self._parting()
         self.loop.call_later(PARTING_S, self.transport.abort)
+
+    def _set_parting(self, parting: Callable[[], None]) -> None:
+        self._parting = parting
 
     # --- fair reading -----------------------------------------------------------------------
     def data_received(self, data: bytes) -> None:

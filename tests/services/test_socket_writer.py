@@ -8,7 +8,7 @@ import asyncio
 
 import pytest
 
-from services.realtime.writer import _LIMIT, _REPLIES, SocketWriter
+from services.socket_writer import _LIMIT, _REPLIES, SocketWriter
 from tts_engine.errors import TimedOut
 
 

@@ -12,7 +12,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.realtime.backlog import STRETCH_S, Backlog
+from services.backlog import STRETCH_S, Backlog
 from tests.daemon.abuse import CONTINUATION, PING, TEXT, by_hand, event, frame
 from tests.realtime.client import nothing_left, talking
 from tests.realtime.fakes import Face

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.realtime.pace import AUDIO_BURST_S, AUDIO_S_PER_S, BURST, EVENTS_PER_S, Pace
+from services.pace import AUDIO_BURST_S, AUDIO_S_PER_S, BURST, EVENTS_PER_S, Pace
 
 
 def test_a_burst_is_taken_at_once():

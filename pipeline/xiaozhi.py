@@ -1,0 +1,75 @@
+"""The Xiaozhi face, built from the configuration."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo
+
+from fastapi import APIRouter
+
+from pipeline.access import key_required
+from pipeline.config_schema import Config
+from pipeline.config_section import Sentence
+from pipeline.xiaozhi_devices import device_file
+from services.access.hosts import is_loopback, plain
+from services.face import FaceContext
+from services.xiaozhi.ota import OtaContext
+from services.xiaozhi.ota import make_router as make_ota_router
+from services.xiaozhi.registry import DeviceRegistry
+from services.xiaozhi.router import make_router as make_device_router
+from services.xiaozhi.settings import XiaozhiSettings
+
+
+def make_xiaozhi_routers(config: Config, context: FaceContext) -> list[APIRouter]:
+    """The routes of devices; none where they are not wanted.
+
+    Raises:
+        DuplexdError: the file of devices cannot be used.
+    """
+    xiaozhi = config.xiaozhi
+    if not xiaozhi.enabled:
+        return []
+    registry = make_registry(config)
+    zone = ZoneInfo(xiaozhi.time_zone) if xiaozhi.time_zone else None
+    ota = OtaContext(
+        registry=registry,
+        websocket_url=xiaozhi.websocket_url,
+        trusted_proxies=xiaozhi.trusted_proxies,
+        time_zone=zone,
+    )
+    return [make_device_router(context, settings_of(config), registry), make_ota_router(ota)]
+
+
+def make_registry(config: Config) -> DeviceRegistry:
+    """The devices that may come in.
+
+    Raises:
+        DuplexdError: their file cannot be used.
+    """
+    xiaozhi = config.xiaozhi
+    local = is_loopback(plain(config.server.host))
+    return DeviceRegistry(
+        file=device_file(config),
+        asks=key_required(config.server) if xiaozhi.auth == "auto" else xiaozhi.auth == "on",
+        open_door=local if xiaozhi.enrolment == "auto" else xiaozhi.enrolment == "open",
+    )
+
+
+def settings_of(config: Config) -> XiaozhiSettings:
+    """How the face behaves."""
+    xiaozhi = config.xiaozhi
+    return XiaozhiSettings(
+        lead_frames=xiaozhi.lead_frames,
+        boards={pattern.lower(): lead for pattern, lead in xiaozhi.boards.items()},
+        start_gap_ms=xiaozhi.start_gap_ms,
+        stop_margin_ms=xiaozhi.stop_margin_ms,
+        wake_words=xiaozhi.wake_words,
+        greeting=_texts(xiaozhi.greeting),
+        farewell=_texts(xiaozhi.farewell),
+        idle_s=xiaozhi.idle_s,
+        failed=_texts(config.messages.failed),
+        cancels_echo=xiaozhi.echo == "auto",
+    )
+
+
+def _texts(sentence: Sentence | None) -> dict[str, str]:
+    return {} if sentence is None else {"zh": sentence.zh, "en": sentence.en}
