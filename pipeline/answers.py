@@ -20,6 +20,7 @@ from pipeline.context_book import ContextBook
 from pipeline.effects import Effects
 from pipeline.latency import TurnReport
 from pipeline.mouth import Heard, Mouth
+from pipeline.tool_runner import ToolRunner
 from pipeline.turns.actions import Reason
 from pipeline.turns.events import AnswerEnded, Called, Event, PlaybackStarted, Withdrawn
 from services.answer import AnswerEvents, AnswerPlan, AnswerPlans
@@ -59,6 +60,7 @@ class _Live:
     Parameters:
         number: of the speculation that it still is; 0: it is an answer.
         dropped: messages that a speculated request had no room for; the context has them.
+        own_calls: ids of calls that the daemon runs.
     """
 
     revision: int
@@ -66,6 +68,7 @@ class _Live:
     report: TurnReport
     number: int = 0
     dropped: list[Any] = field(default_factory=list[Any])
+    own_calls: set[str] = field(default_factory=set[str])
     error: DuplexdError | None = None
     usage: Usage | None = None
     cut: Cut | None = None
@@ -103,14 +106,20 @@ class Answers(AnswerEvents):
         self._live: _Live | None = None
         self._pauses = 0
         self._mouth: Mouth
+        self._tools: ToolRunner
         self._on_event: Callable[[Event], None]
 
-    def attach(self, *, mouth: Mouth, on_event: Callable[[Event], None]) -> None:
-        """Gives what plays the answers, and what is told of them."""
-        self._mouth, self._on_event = mouth, on_event
+    def attach(self, *, mouth: Mouth, on_event: Callable[[Event], None], tools: ToolRunner) -> None:
+        """Gives what plays the answers, what is told of them, and what runs their functions."""
+        self._mouth, self._on_event, self._tools = mouth, on_event, tools
         self._board.on_change = mouth.wake
 
     # --- what the driver decides -------------------------------------------------------------
+    @property
+    def none(self) -> bool:
+        """Nothing is made or played."""
+        return self._live is None
+
     def alive(self, revision: int) -> bool:
         """The answer is being made or played."""
         return self._of(revision) is not None
@@ -133,10 +142,14 @@ class Answers(AnswerEvents):
         Returns:
             Its revision.
         """
+        if plan.text is None:
+            self._tools.begun()
         revision = report.revision = self._board.open()
         self._plans.open(revision, plan)
         self._live = _Live(revision=revision, plan=plan, report=report, error=error)
         self._effects.add(lambda: self._sink.begin(revision, ask=plan.ask))
+        if self._tools.pending:  # it fills a silence
+            self._effects.add(lambda: self._sink.working(revision))
         return revision
 
     def speculate(self, number: int, plan: AnswerPlan, report: TurnReport) -> int:
@@ -169,6 +182,7 @@ class Answers(AnswerEvents):
         """
         live = self._live
         assert live is not None
+        self._tools.begun()
         for name, at in live.report.stamps.items():
             report.mark(name, at)
         report.revision, live.report, live.number = live.revision, report, 0
@@ -204,6 +218,7 @@ class Answers(AnswerEvents):
 
     def interrupt(self) -> None:
         """Stops the answer where it is."""
+        self._tools.stopped()
         stopped = self._stop()
         if stopped is not None:
             live, heard = stopped
@@ -212,6 +227,7 @@ class Answers(AnswerEvents):
 
     def close(self) -> None:
         """The conversation ends; a live answer counts as interrupted. Idempotent."""
+        self._tools.close()
         self._stop()
 
     def amend(self, revision: int, audio_ms: int) -> bool:
@@ -249,12 +265,15 @@ class Answers(AnswerEvents):
         live = self._of(revision)
         if live is not None and live.number:
             self._on_event(Withdrawn(live.number, for_good=True))
-        elif live is not None:
+        elif live is not None and live.plan.daemon_tool(name) is None:
             self._effects.add(lambda: self._sink.call_begun(revision, call_id, name))
+        elif live is not None:
+            live.own_calls.add(call_id)
 
     def on_call_arguments(self, revision: int, call_id: str, delta: str) -> None:
         """Tells the client."""
-        if self._committed(revision):
+        live = self._committed(revision)
+        if live is not None and call_id not in live.own_calls:
             self._effects.add(lambda: self._sink.call_arguments(revision, call_id, delta))
 
     def on_call_done(self, revision: int, call: FunctionCall) -> None:
@@ -264,7 +283,13 @@ class Answers(AnswerEvents):
             return
         if live.plan.remember:
             self._book.call(answer_ref(revision), call)
-        self._effects.add(lambda: self._sink.call_done(revision, call))
+        tool = live.plan.daemon_tool(call.name)
+        if tool is None:
+            self._effects.add(lambda: self._sink.call_done(revision, call))
+            self._tools.shared(revision)
+        else:
+            self._effects.add(lambda: self._sink.working(revision))
+            self._tools.run(revision, call, tool)
         self._on_event(Called())
 
     def on_usage(self, revision: int, usage: Usage) -> None:
@@ -304,6 +329,7 @@ class Answers(AnswerEvents):
         self._effects.add(lambda: self._sink.end(revision, ending))
         self._tell_report(live)
         self._on_event(AnswerEnded())
+        self._tools.answered(revision)
 
     def on_gone(self, error: ConnectionError) -> None:
         """The client cannot be reached."""

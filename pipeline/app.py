@@ -7,6 +7,7 @@ import gc
 import itertools
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from pipeline.lifespan import nothing, warming
 from pipeline.metrics import Metrics
 from pipeline.options import SessionSettings, check_options
 from pipeline.session import Engines, Session
+from pipeline.shelf import ToolShelf
 from pipeline.speech_desk import make_desk, service_context
+from pipeline.tool_runner import ToolSettings
 from pipeline.transcription import make_transcription_desk
 from pipeline.transcription_metrics import TranscriptionMetrics
 from pipeline.turn_log import TurnLog
@@ -60,6 +63,7 @@ class Daemon:
         self.config = config
         self.metrics = Metrics()
         self.room = EngineRoom(config=config, store=store)
+        self.shelf = ToolShelf(config)
         self.sessions: dict[str, Session] = {}
         self.failure: DuplexdError | None = None
         self._engines: Engines | None = None
@@ -115,7 +119,8 @@ class Daemon:
         try:
             # A wrong name is told before anything slow is done.
             check_options(SessionOptions(voice=self._voice), self.room.voice)
-            engines = await self.room.start()
+            engines = replace(await self.room.start(), tools=self.shelf.tools)
+            await self.shelf.start()
             await sweep(self.room.voice)
             self._settings = self._session_settings()
         except DuplexdError as error:
@@ -143,6 +148,7 @@ class Daemon:
         if self._lag is not None:
             self._lag.cancel()
             await asyncio.gather(self._lag, return_exceptions=True)
+        await self.shelf.close()
         await self.room.close()
 
     def open(self, sink: Sink, options: SessionOptions) -> Session:
@@ -193,7 +199,7 @@ class Daemon:
         vad, turns, llm, tts = config.vad, config.turns, config.llm, config.tts
         assert self.room.brain is not None
         apology, unheard = config.messages.llm_failed, config.messages.asr_failed
-        mood = config.prompts.mood
+        mood, filler = config.prompts.mood, config.messages.filler
         return SessionSettings(
             turns=TurnSettings(
                 threshold=vad.threshold,
@@ -233,6 +239,10 @@ class Daemon:
             ahead_s=tts.ahead_s,
             clause_timeout_s=tts.clause_timeout_s,
             speculate_when_busy=turns.speculate_when_busy,
+            tools=ToolSettings(
+                filler_after_s=config.tools.filler_after_s,
+                fillers={"zh": filler.zh, "en": filler.en},
+            ),
         )
 
 

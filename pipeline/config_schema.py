@@ -16,6 +16,7 @@ from pipeline.config_llm import Llm, Prompts
 from pipeline.config_scripted import Scripted
 from pipeline.config_section import Section, Sentence
 from pipeline.config_server import Server
+from pipeline.config_tools import Tools
 from pipeline.config_tts import Speech, Tts
 from pipeline.config_web import Web
 from pipeline.config_xiaozhi import Xiaozhi
@@ -192,6 +193,10 @@ class Messages(Section):
         ),
         description="Spoken when the language model fails or takes too long.",
     )
+    filler: Sentence = Field(
+        default=Sentence(zh="请稍等，我看一下。", en="One moment, let me see."),
+        description="Spoken when a function takes longer, see tools.filler_after_s.",
+    )
     failed: Sentence = Field(
         default=Sentence(zh="出错了", en="Error"),
         description="Heading of what a device shows when something failed that nobody speaks of.",
@@ -223,6 +228,7 @@ class Config(Section):
     tts: Tts = Tts()
     realtime: Realtime = Realtime()
     xiaozhi: Xiaozhi = Xiaozhi()
+    tools: Tools = Tools()
     speech: Speech = Speech()
     transcription: Transcription = Transcription()
     web: Web = Web()

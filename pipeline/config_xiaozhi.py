@@ -26,12 +26,12 @@ class Xiaozhi(Section):
     auth: Literal["auto", "on", "off"] = Field(
         default="auto",
         description="Devices need a token, which they get from the OTA address; auto: where others "
-        "than this machine can reach the daemon.",
+        "than this machine can reach the daemon, be it by a proxy.",
     )
     enrolment: Literal["auto", "open", "code"] = Field(
         default="auto",
         description="open: every device that asks gets a token. code: a new one shows a code, and "
-        "waits for `run.py devices approve CODE`. auto: code beyond loopback.",
+        "waits for `run.py devices approve CODE`. auto: code where others can reach the daemon.",
     )
     devices_file: Path | None = Field(
         default=None,
@@ -93,10 +93,17 @@ class Xiaozhi(Section):
         description="Model of the language model's server that describes photos of a device's "
         "camera; null: none.",
     )
+    firmware_dir: Path | None = Field(
+        default=None,
+        strict=False,
+        description="Folder of firmware that devices may load, as BOARD/VERSION.bin, relative to "
+        "the configuration file; null: none.",
+    )
     trusted_proxies: tuple[str, ...] = Field(
         default=(),
         strict=False,
-        description="Addresses or networks of proxies whose X-Forwarded-Proto and -Host count.",
+        description="Addresses or networks of proxies whose X-Forwarded-Proto and -Host count. "
+        "With any, others than this machine can reach the daemon.",
     )
     time_zone: str | None = Field(
         default=None,

@@ -29,6 +29,7 @@ from pipeline.frames import AnswerFrame, ContextEditFrame, TurnCommitFrame, Turn
 from pipeline.latency import TurnReport
 from pipeline.listening import Listening
 from pipeline.speculation import Guess, Speculation
+from pipeline.tool_runner import ToolRunner, ToolSettings
 from pipeline.turns.actions import (
     Action,
     Apologise,
@@ -89,6 +90,7 @@ class TurnDriver:
         plan: what holds for an answer that begins now.
         accounts: where turns and failures are counted.
         apologies: what is said when a turn was not understood, by language.
+        tools: how functions are run.
         busy: the engines have other work to do than to speculate.
         record: is told everything that the turn core is told, in order.
     """
@@ -104,6 +106,7 @@ class TurnDriver:
         plan: Callable[[AnswerOptions], AnswerPlan],
         accounts: Accounts,
         apologies: Mapping[str, str],
+        tools: ToolSettings,
         busy: Callable[[], bool],
         record: Record | None = None,
     ) -> None:
@@ -115,6 +118,9 @@ class TurnDriver:
         self._plan = plan
         self._accounts = accounts
         self._apologies = apologies
+        self._fillers = tools.fillers
+        #: runs the functions that answers call
+        self.tools = ToolRunner(session=session, settings=tools, conversation=self)
         self._record = record or _nothing
         self._state = TurnState()
         self._speculation = Speculation(
@@ -149,6 +155,7 @@ class TurnDriver:
             self._act(action, event)
         if self._state.phase is not Phase.DECIDED:
             self._ear.release()
+        self.tools.look()
 
     def configure(self, settings: TurnSettings) -> None:
         """Changes the settings of the turn core; a turn that is open stays open."""
@@ -192,14 +199,34 @@ class TurnDriver:
         if number in self._asks:
             self.handle(RespondRequested(number, aside=not self._asks[number].remember))
 
+    def follow_up(self, options: AnswerOptions) -> None:
+        """See `pipeline.tool_runner.Conversing`."""
+        self.respond(self.ask(options))
+
+    @property
+    def free(self) -> bool:
+        """Nobody speaks, and nothing is answered."""
+        return self._state.phase is Phase.IDLE and self._answers.none
+
+    @property
+    def filler(self) -> str:
+        """The sentence that fills a silence."""
+        return by_language(self._fillers, self._language)
+
+    def rested(self, revision: int) -> None:
+        """Nothing follows an answer that had called functions."""
+        self._effect(lambda: self._sink.rested(revision))
+
     def cancel(self) -> None:
         """Stops the answer, and drops all requests, also those that are still on their way."""
+        self.tools.stopped()
         self.handle(CancelRequested())
         for number in tuple(self._asks):
             self._drop(number)
 
     def abandon(self) -> None:
         """As `cancel`, and the user's turn goes too."""
+        self.tools.stopped()
         self.handle(Abandoned())
         self.cancel()
 
@@ -286,6 +313,7 @@ class TurnDriver:
         self._deciding.mark("endpoint", time.monotonic())
 
     def _commit(self, commit: Commit) -> None:
+        self.tools.turn()
         report, self._deciding = self._deciding, None
         text, language, emotion = commit.text, commit.language, ""
         if report is None:

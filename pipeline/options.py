@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pipeline.context_book import chat_message
 from pipeline.ear import EarSettings
+from pipeline.tool_runner import ToolSettings
 from pipeline.turns.settings import TurnSettings
 from pipeline.voice import with_default_first
 from services.answer import AnswerPlan
 from services.face import AnswerOptions, PacingProfile, SessionOptions
 from services.llm.service import AnswerSettings
-from services.tools import NamedTool, Tool, ToolChoice, may_choose
+from services.tools import DaemonTool, NamedTool, Tool, ToolChoice, may_choose
 from services.voices import resolve_voice
 from tts_engine.engine import MAX_SPEED, MIN_SPEED, SpeechEngine
 from tts_engine.errors import BadRequest
@@ -32,6 +33,7 @@ class SessionSettings:
         ahead_s: most audio that is made ahead of the play head.
         clause_timeout_s: longest wait for a chunk of the voice.
         speculate_when_busy: answers are speculated though others wait for the engines.
+        tools: how functions are run.
     """
 
     turns: TurnSettings
@@ -43,6 +45,7 @@ class SessionSettings:
     ahead_s: float = 4.0
     clause_timeout_s: float = 20.0
     speculate_when_busy: bool = False
+    tools: ToolSettings = field(default_factory=ToolSettings)
 
 
 def check_options(options: SessionOptions, voice: SpeechEngine) -> None:
@@ -117,6 +120,7 @@ def plan_answer(
     answer: AnswerOptions,
     *,
     voices: tuple[str, ...],
+    daemon_tools: tuple[DaemonTool, ...] = (),
 ) -> AnswerPlan:
     """What holds for an answer that begins now: its own options, else those of the session, else
     the daemon's. All were checked.
@@ -126,16 +130,19 @@ def plan_answer(
         session: the session's options as they are.
         answer: what was asked of this one.
         voices: the engine's, the first is its default.
+        daemon_tools: what the daemon offers everybody.
     """
     base = settings.answers
     tools = session.tools if answer.tools is None else answer.tools
+    own = _own_tools((*session.daemon_tools, *daemon_tools), tools) if base.tools else ()
+    tools = (*tools, *(each.tool for each in own))
     choice = session.tool_choice if answer.tool_choice is None else answer.tool_choice
     if not may_choose(choice, tools):  # chosen for the session, for other tools than this answer's
         choice = "auto"
-    own = session.instructions if answer.instructions is None else answer.instructions
+    instructions = session.instructions if answer.instructions is None else answer.instructions
     context = answer.context
     return AnswerPlan(
-        instructions=own or "",
+        instructions=instructions or "",
         voice=_voice(answer.voice or session.voice, settings.voice, voices),
         speed=session.speed or settings.speed,
         speak=session.speak if answer.speak is None else answer.speak,
@@ -147,7 +154,19 @@ def plan_answer(
         remember=answer.remember,
         ask=answer.ask,
         text=answer.text,
+        daemon_tools=own,
     )
+
+
+def _own_tools(offered: tuple[DaemonTool, ...], tools: tuple[Tool, ...]) -> tuple[DaemonTool, ...]:
+    """Those whose names nobody has before them: the client's own go first."""
+    taken = {tool.name for tool in tools}
+    own: list[DaemonTool] = []
+    for each in offered:
+        if each.tool.name not in taken:
+            taken.add(each.tool.name)
+            own.append(each)
+    return tuple(own)
 
 
 def _voice(name: str | None, configured: str | None, voices: tuple[str, ...]) -> str | None:

@@ -9,6 +9,7 @@ connection's handler, which ends it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from loguru import logger
@@ -46,6 +47,7 @@ from services.items import ContextItem
 from services.llm.load import ServerLoad
 from services.llm.service import AnswerService
 from services.revision import RevisionBoard
+from services.tools import DaemonTool
 from services.tts.clauses import ClauseProcessor
 from services.tts.service import VoiceService
 from services.turn_end.base import TurnEndEngine
@@ -60,6 +62,7 @@ class Engines:
     Parameters:
         load: how much the language model's server has to do.
         turn_end: says by the sound whether the user has finished; None: nobody does.
+        tools: functions that every conversation is offered, as they are now.
     """
 
     vad: VadEngine
@@ -68,6 +71,7 @@ class Engines:
     voice: SpeechEngine
     load: ServerLoad = field(default_factory=ServerLoad)
     turn_end: TurnEndEngine | None = None
+    tools: Callable[[], tuple[DaemonTool, ...]] = tuple
 
     @property
     def busy(self) -> bool:
@@ -120,6 +124,7 @@ class Session:
             plan=self._plan,
             accounts=accounts,
             apologies=settings.apologies,
+            tools=settings.tools,
             busy=self._busy,
             record=None if log is None else Recorder(log.write),
         )
@@ -133,7 +138,7 @@ class Session:
         )
         self.mouth = Mouth(sink=sink, board=board, events=answers, ahead_s=settings.ahead_s)
         self._effects.attach(self.ear)
-        answers.attach(mouth=self.mouth, on_event=self.driver.handle)
+        answers.attach(mouth=self.mouth, on_event=self.driver.handle, tools=self.driver.tools)
         self.driver.attach(
             self.ear,
             Listening(
@@ -282,4 +287,10 @@ class Session:
 
     def _plan(self, answer: AnswerOptions) -> AnswerPlan:
         voices = with_default_first(None, self._engines.voice.voices)
-        return plan_answer(self._settings, self._options, answer, voices=voices)
+        return plan_answer(
+            self._settings,
+            self._options,
+            answer,
+            voices=voices,
+            daemon_tools=self._engines.tools(),
+        )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter
+from openai import AsyncOpenAI
 
 from pipeline.access import key_required
 from pipeline.config_schema import Config
@@ -12,15 +14,27 @@ from pipeline.config_section import Sentence
 from pipeline.xiaozhi_devices import device_file
 from services.access.hosts import is_loopback, plain
 from services.face import FaceContext
+from services.xiaozhi.firmware import FirmwareFolder
 from services.xiaozhi.ota import OtaContext
 from services.xiaozhi.ota import make_router as make_ota_router
 from services.xiaozhi.registry import DeviceRegistry
 from services.xiaozhi.router import make_router as make_device_router
 from services.xiaozhi.settings import XiaozhiSettings
+from services.xiaozhi.vision import VisionContext
+from services.xiaozhi.vision import make_router as make_vision_router
 
 
-def make_xiaozhi_routers(config: Config, context: FaceContext) -> list[APIRouter]:
+def make_xiaozhi_routers(
+    config: Config,
+    context: FaceContext,
+    client: Callable[[], AsyncOpenAI | None] = lambda: None,
+) -> list[APIRouter]:
     """The routes of devices; none where they are not wanted.
+
+    Args:
+        config: the whole of it.
+        context: what every face is given.
+        client: of the language model's server, for photos; gives None while it starts.
 
     Raises:
         DuplexdError: the file of devices cannot be used.
@@ -33,10 +47,18 @@ def make_xiaozhi_routers(config: Config, context: FaceContext) -> list[APIRouter
     ota = OtaContext(
         registry=registry,
         websocket_url=xiaozhi.websocket_url,
+        firmware=FirmwareFolder(xiaozhi.firmware_dir),
         trusted_proxies=xiaozhi.trusted_proxies,
         time_zone=zone,
     )
-    return [make_device_router(context, settings_of(config), registry), make_ota_router(ota)]
+    vision = VisionContext(
+        registry=registry, client=client, model=xiaozhi.vision_model, on_error=context.on_error
+    )
+    return [
+        make_device_router(context, settings_of(config), registry),
+        make_ota_router(ota),
+        make_vision_router(vision),
+    ]
 
 
 def make_registry(config: Config) -> DeviceRegistry:
@@ -45,11 +67,13 @@ def make_registry(config: Config) -> DeviceRegistry:
     Raises:
         DuplexdError: their file cannot be used.
     """
-    xiaozhi = config.xiaozhi
-    local = is_loopback(plain(config.server.host))
+    xiaozhi, server = config.xiaozhi, config.server
+    # A proxy of this machine reaches the daemon over loopback, and brings everybody.
+    local = is_loopback(plain(server.host)) and not xiaozhi.trusted_proxies
+    needed = key_required(server) or not local
     return DeviceRegistry(
         file=device_file(config),
-        asks=key_required(config.server) if xiaozhi.auth == "auto" else xiaozhi.auth == "on",
+        asks=needed if xiaozhi.auth == "auto" else xiaozhi.auth == "on",
         open_door=local if xiaozhi.enrolment == "auto" else xiaozhi.enrolment == "open",
     )
 

@@ -11,7 +11,7 @@ from pipecat.utils.text.base_text_aggregator import TextType
 
 from services.face import Cut, Usage
 from services.items import FunctionCall
-from services.tools import Tool, ToolChoice
+from services.tools import DaemonTool, Tool, ToolChoice
 from tts_engine.errors import DuplexdError
 from tts_engine.text.clause import Clause
 
@@ -66,6 +66,7 @@ class AnswerPlan:
         remember: False: the conversation's context gets nothing of it.
         ask: `services.face.AnswerOptions.ask`.
         text: is spoken as it is, and nobody is asked.
+        daemon_tools: those of the tools that the daemon runs itself.
     """
 
     instructions: str = ""
@@ -81,6 +82,11 @@ class AnswerPlan:
     remember: bool = True
     ask: int | None = None
     text: str | None = None
+    daemon_tools: tuple[DaemonTool, ...] = ()
+
+    def daemon_tool(self, name: str) -> DaemonTool | None:
+        """The tool of this name, if the daemon runs it."""
+        return next((each for each in self.daemon_tools if each.tool.name == name), None)
 
 
 class AnswerPlans:

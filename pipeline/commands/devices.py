@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from pipeline.commands.options import ConfigFile, Sets, configured
 from pipeline.commands.plain_help import PlainCommand, PlainGroup
 from pipeline.xiaozhi_devices import device_file
-from services.xiaozhi.device_file import Device, DeviceFile, now
+from services.xiaozhi.device_file import Device, DeviceFile, Waiting
+from services.xiaozhi.handshake import identity
 from services.xiaozhi.tokens import token_of
 from tts_engine.errors import BadRequest
 
@@ -43,8 +45,9 @@ def approve(
     as_json: _Json = False,
 ) -> None:
     """Let the device in that shows a code; it looks for itself within half a minute."""
-    device = _file(config, sets).approve(code, name=name)
-    _tell(device, "may connect", as_json=as_json)
+    device, before = _file(config, sets).approve(code, name=name)
+    what = "may connect, and the one of this id from before may not" if before else "may connect"
+    _tell(device, what, as_json=as_json)
 
 
 @app.command(cls=PlainCommand, epilog="Example: run.py devices add aa:bb:cc:dd:ee:ff --name desk")
@@ -59,11 +62,13 @@ def add(
     sets: Sets = None,
     as_json: _Json = False,
 ) -> None:
-    """Let a device in before it has asked."""
+    """Let a device in before it has asked; one that is in already gets another token."""
     id = id.lower()
     if not _MAC.fullmatch(id):
         raise BadRequest(f"{id!r} is no MAC address", mend="Write one like aa:bb:cc:dd:ee:ff")
-    device = Device(id=id, client_id=client_id, name=name, added=now())
+    if client_id and identity({"client-id": client_id}, {}).client_id != client_id:
+        raise BadRequest(f"{client_id!r} is no Client-Id", mend="It is a UUID, as devices show it")
+    device = Device(id=id, client_id=client_id, name=name)
     _file(config, sets).add(device)
     _tell(device, "may connect", as_json=as_json)
 
@@ -74,16 +79,24 @@ def list_(config: ConfigFile = None, sets: Sets = None, as_json: _Json = False) 
     file = _file(config, sets)
     found = file.read()
     if as_json:
-        rows: dict[str, Any] = found.model_dump(exclude={"secret"})
-        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        kept = {"devices": {"__all__": {"salt"}}, "secret": True}
+        typer.echo(found.model_dump_json(exclude=kept, indent=2))
         return
-    table = Table("id", "name", "board", "firmware", "since", "code")
+    table = Table("id", "name", "board", "firmware", "since", "")
     for device in found.devices:
-        table.add_row(device.id, device.name, device.board, device.firmware, device.added, "")
+        _row(table, device, device.name, f"{device.added:%Y-%m-%d}", "")
     for each in found.waiting:
-        table.add_row(each.id, "", each.board, each.firmware, each.since, each.code)
+        whose = ", in place of the one above" if found.device(each.id) else ""
+        state = f"waits with code {each.code}{whose}, from {each.address}"
+        _row(table, each, "", f"{each.since:%Y-%m-%d}", state)
     Console().print(table)
     typer.echo(f"in {file.path}")
+
+
+def _row(table: Table, device: Device | Waiting, name: str, since: str, state: str) -> None:
+    # Text: what a device says of itself is no markup.
+    cells = (device.id, name, device.board, device.firmware, since, state)
+    table.add_row(*map(Text, cells))
 
 
 @app.command(cls=PlainCommand, epilog="Example: run.py devices revoke aa:bb:cc:dd:ee:ff")
@@ -110,7 +123,7 @@ def _file(config: ConfigFile, sets: Sets) -> DeviceFile:
 
 def _tell(device: Device, what: str, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(device.model_dump_json())
+        typer.echo(device.model_dump_json(exclude={"salt"}))
         return
     about = ", ".join(filter(None, (device.id, device.name, device.board)))
     typer.echo(f"{about} {what}")

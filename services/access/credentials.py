@@ -63,10 +63,16 @@ def take_from_subprotocols(scope: Scope) -> list[str]:
     return offered
 
 
-def take_from_headers(scope: Scope) -> None:
-    """Takes the headers out that may hold a key: what is behind the door has no use for them."""
+def take_from_headers(scope: Scope, *, but: bytes = b"") -> None:
+    """Takes the headers out that may hold a key: what is behind the door has no use for them.
+
+    Args:
+        scope: of the request.
+        but: the name of one that it has a use for.
+    """
     headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
-    scope["headers"] = [each for each in headers if each[0].lower() not in _SECRET]
+    secret = {*_SECRET} - {but}
+    scope["headers"] = [each for each in headers if each[0].lower() not in secret]
 
 
 def take_from_query(scope: Scope) -> str:

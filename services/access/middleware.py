@@ -115,7 +115,8 @@ class AccessMiddleware:
 
         response = await self._judge(scope, receive)
         if response is None:
-            take_from_headers(scope)
+            # Devices bring their tokens as others bring their keys.
+            take_from_headers(scope, but=b"authorization" if _is_of_device(scope) else b"")
             await self._app(scope, receive, send_guarded)
         else:
             await answer(response, scope, receive, send_guarded)
@@ -129,7 +130,7 @@ class AccessMiddleware:
             self._known_way(headers)
             if self._keys is None:
                 return None
-            if scope["path"].startswith(DEVICES):
+            if _is_of_device(scope):
                 self._not_too_often(self._strangers, scope)
                 return None
             shown = presented(headers, offered, secure=_is_secure(scope))
@@ -214,6 +215,10 @@ class AccessMiddleware:
 
 def _is(scope: Scope, method: str, path: str) -> bool:
     return scope["type"] == "http" and scope["method"] == method and scope["path"] == path
+
+
+def _is_of_device(scope: Scope) -> bool:
+    return scope["path"].startswith(DEVICES)
 
 
 def _is_secure(scope: Scope) -> bool:

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
+import hmac
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from tts_engine.errors import BadRequest, ConfigError, DuplexdError
 from tts_engine.files import Stamp, locked, replace_file, stamp_of
 
-#: devices that may wait for approval; the oldest is forgotten first
-MOST_WAITING = 32
+#: devices that may wait for approval, in all and of one address: beyond it the oldest is forgotten
+MOST_WAITING, MOST_OF_ADDRESS = 64, 8
+#: devices that are let in without anybody's word
+MOST_OPEN = 1_024
 #: how long a code is good
 CODE_LASTS = timedelta(hours=24)
+#: how exactly it is known when a device was there last
+_SEEN_EVERY = timedelta(hours=1)
+#: longest name that people give a device, characters
+NAME_LENGTH = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """What a device says of itself when it boots.
+
+    Parameters:
+        id: its MAC address.
+        client_id: a UUID that it keeps to itself; not empty.
+        board, firmware: may be empty.
+        base: by which address it has reached us, `http://host:port`.
+        address: whom it comes from, as `services.access.limits.payer` has it.
+    """
+
+    id: str
+    client_id: str
+    board: str = ""
+    firmware: str = ""
+    base: str = ""
+    address: str = ""
 
 
 class Device(BaseModel):
@@ -27,7 +55,9 @@ class Device(BaseModel):
         client_id: the UUID that it has shown; empty: the first one that it shows will be it.
         name: for people.
         board, firmware: as it last said.
-        generation: of its token; another one makes another token.
+        base: by which address it last reached us.
+        salt: of its token; another one makes another token.
+        added, seen: when it was let in, and when it booted last, to the hour; None: not yet.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -37,8 +67,27 @@ class Device(BaseModel):
     name: str = ""
     board: str = ""
     firmware: str = ""
-    generation: int = 1
-    added: str
+    base: str = ""
+    salt: str = Field(default_factory=lambda: secrets.token_hex(16))
+    added: AwareDatetime = Field(default_factory=lambda: _now())
+    seen: AwareDatetime | None = None
+
+    def is_of(self, client_id: str) -> bool:
+        """Whether this UUID is its own; takes as long for every one."""
+        return hmac.compare_digest(self.client_id.encode(), client_id.encode())
+
+    def after(self, visit: Visit) -> Device:
+        """The device after it has booted; itself where that tells nothing new."""
+        said = {
+            "client_id": visit.client_id,
+            "board": visit.board,
+            "firmware": visit.firmware,
+            "base": visit.base,
+        }
+        news = any(getattr(self, name) != value for name, value in said.items())
+        if not news and self.seen is not None and _now() - self.seen < _SEEN_EVERY:
+            return self
+        return self.model_copy(update={**said, "seen": _now()})
 
 
 class Waiting(BaseModel):
@@ -48,10 +97,12 @@ class Waiting(BaseModel):
 
     code: str
     id: str
-    client_id: str = ""
+    client_id: str
     board: str = ""
     firmware: str = ""
-    since: str
+    base: str = ""
+    address: str = ""
+    since: AwareDatetime = Field(default_factory=lambda: _now())
 
 
 class Devices(BaseModel):
@@ -59,7 +110,9 @@ class Devices(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    secret: str = Field(default_factory=lambda: secrets.token_hex(32), min_length=32)
+    secret: str = Field(
+        default_factory=lambda: secrets.token_hex(32), pattern=r"^(?:[0-9a-f]{2}){32,}$"
+    )
     devices: tuple[Device, ...] = ()
     waiting: tuple[Waiting, ...] = ()
 
@@ -105,47 +158,46 @@ class DeviceFile:
         """Lets a device in; one with the same id is replaced, and what waits under it is settled.
 
         Raises:
+            BadRequest: its name is too long, or not printable.
             DuplexdError: see `read`; or the file cannot be written.
         """
+        _check_name(device.name)
         with self._changing() as found:
             return self._write(_with(found, device))
 
-    def wait(
-        self, device_id: str, client_id: str, board: str, firmware: str
-    ) -> tuple[str, Devices]:
-        """Has a device wait; one that already does keeps its code.
+    def enrol(self, visit: Visit, *, open_door: bool) -> tuple[Devices, str]:
+        """A device boots: it is let in if it is known by its Client-Id, or waits.
+
+        Args:
+            visit: what it says of itself.
+            open_door: whoever is not known is let in.
 
         Returns:
-            The code, and what the file holds now.
+            What the file holds now, and the code by which it waits; empty: it is let in.
 
         Raises:
             DuplexdError: see `add`.
         """
         with self._changing() as found:
-            fresh = tuple(each for each in found.waiting if not _expired(each))
-            for each in fresh:
-                if (each.id, each.client_id) == (device_id, client_id):
-                    return each.code, found
-            taken = {each.code for each in fresh}
-            code = next(code for code in iter(_code, None) if code not in taken)
-            waiting = Waiting(
-                code=code,
-                id=device_id,
-                client_id=client_id,
-                board=board,
-                firmware=firmware,
-                since=now(),
-            )
-            kept = (*fresh, waiting)[-MOST_WAITING:]
-            return code, self._write(found.model_copy(update={"waiting": kept}))
+            device = found.device(visit.id)
+            if device is None and open_door and len(found.devices) < MOST_OPEN:
+                device = Device(id=visit.id, client_id=visit.client_id)
+            if device is None or (device.client_id and not device.is_of(visit.client_id)):
+                return self._wait(found, visit)
+            now = device.after(visit)
+            return (self._write(_with(found, now)), "") if now is not device else (found, "")
 
-    def approve(self, code: str, *, name: str = "") -> Device:
+    def approve(self, code: str, *, name: str = "") -> tuple[Device, Device | None]:
         """Lets the device in that shows a code.
 
+        Returns:
+            The device, and the one of the same id that it takes the place of.
+
         Raises:
-            BadRequest: none does.
+            BadRequest: none does; or the name is too long, or not printable.
             DuplexdError: see `add`.
         """
+        _check_name(name)
         with self._changing() as found:
             for each in found.waiting:
                 if each.code == code and not _expired(each):
@@ -156,11 +208,10 @@ class DeviceFile:
                         name=name or (before.name if before else ""),
                         board=each.board,
                         firmware=each.firmware,
-                        generation=before.generation + 1 if before else 1,
-                        added=now(),
+                        base=each.base,
                     )
                     self._write(_with(found, device))
-                    return device
+                    return device, before
         raise BadRequest(
             f"No device waits with the code {code!r}",
             mend="See `run.py devices list`; a code is good for a day",
@@ -184,9 +235,30 @@ class DeviceFile:
                 raise BadRequest(
                     f"There is no device {device_id!r}", mend="See `run.py devices list`"
                 )
-            # A device that is let in again gets another token than the one that was taken back.
             self._write(Devices(devices=devices, waiting=waiting, secret=found.secret))
             return device_id
+
+    def _wait(self, found: Devices, visit: Visit) -> tuple[Devices, str]:
+        """Has a device wait; one that already does keeps its code."""
+        fresh = [each for each in found.waiting if not _expired(each)]
+        for each in fresh:
+            if (each.id, each.client_id) == (visit.id, visit.client_id):
+                return found, each.code
+        neighbours = [each for each in fresh if each.address == visit.address]
+        if len(neighbours) >= MOST_OF_ADDRESS:
+            fresh.remove(neighbours[0])
+        taken = {each.code for each in fresh}
+        waiting = Waiting(
+            code=next(code for code in iter(_code, None) if code not in taken),
+            id=visit.id,
+            client_id=visit.client_id,
+            board=visit.board,
+            firmware=visit.firmware,
+            base=visit.base,
+            address=visit.address,
+        )
+        kept = (*fresh, waiting)[-MOST_WAITING:]
+        return self._write(found.model_copy(update={"waiting": kept})), waiting.code
 
     @contextmanager
     def _changing(self) -> Iterator[Devices]:
@@ -209,19 +281,24 @@ class DeviceFile:
         )
 
 
-def now() -> str:
-    """The time as the file has it."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _check_name(name: str) -> None:
+    if len(name) > NAME_LENGTH or not name.isprintable():
+        raise BadRequest(f"A device's name is at most {NAME_LENGTH} printable characters")
 
 
 def _with(found: Devices, device: Device) -> Devices:
-    others = tuple(each for each in found.devices if each.id != device.id)
+    """With a device in its place, or as the last one."""
+    known = {each.id: each for each in found.devices} | {device.id: device}
     waiting = tuple(each for each in found.waiting if each.id != device.id)
-    return found.model_copy(update={"devices": (*others, device), "waiting": waiting})
+    return found.model_copy(update={"devices": tuple(known.values()), "waiting": waiting})
 
 
 def _expired(waiting: Waiting) -> bool:
-    return datetime.now(UTC) - datetime.fromisoformat(waiting.since) > CODE_LASTS
+    return _now() - waiting.since > CODE_LASTS
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
 
 
 def _code() -> str:

@@ -209,7 +209,7 @@ class Dialogue:
         self.mode: Mode | None = None
         self._pressed = False  # the button of a manual device
         self._released = False  # and the turn that it ended has no text yet
-        self._live = 0  # revision of the answer that the device is told
+        self._live: int | None = None  # revision of the answer that the device is told
         self._played = False  # a frame of it was sent
         self._faced = False  # its face was sent
         self._called = False  # it has called tools
@@ -276,7 +276,7 @@ class Dialogue:
         return (Speak(greeting), Stir()) if greets else (Stir(),)
 
     def _abort(self) -> Actions:
-        self._live, self.phase = 0, Phase.IDLE
+        self._live, self.phase = None, Phase.IDLE
         self._leaving = self._released = False
         return (_STOP, Abandon(), Stir())
 
@@ -329,7 +329,7 @@ class Dialogue:
         if revision != self._live:
             return ()
         if self._called and ending.outcome == "answered":
-            self._live, self.phase = 0, Phase.WORKING
+            self._live, self.phase = None, Phase.WORKING
             return (Stir(),)
         failed = ending.outcome == "failed" and not self._played
         told = self._alert(ending.error.message if ending.error else "") if failed else ()
@@ -370,7 +370,7 @@ class Dialogue:
 
     # --- helpers -----------------------------------------------------------------------------
     def _stop(self) -> Actions:
-        self._live, self._called = 0, False
+        self._live, self._called = None, False
         speaking, self.phase = self.phase is not Phase.IDLE, Phase.IDLE
         return (_STOP,) if speaking else ()
 

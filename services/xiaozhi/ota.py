@@ -8,35 +8,40 @@ known by its headers, and the body is read as far as it goes.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import FileResponse, JSONResponse
 from loguru import logger
 
+from services.access.addresses import own_addresses
+from services.access.limits import Buckets, payer
+from services.xiaozhi.device_file import Visit
+from services.xiaozhi.firmware import FIRMWARE_PATH, Firmware, FirmwareFolder
 from services.xiaozhi.handshake import Identity, identity
+from services.xiaozhi.ota_body import about, read_body
 from services.xiaozhi.proxies import reached
 from services.xiaozhi.registry import DeviceRegistry, Enrolled
 from services.xiaozhi.router import PATH
 from tts_engine.errors import DuplexdError
 
 OTA_PATH = "/xiaozhi/ota/"
-#: largest body that is read; devices send about 2 KB
-_MOST_BODY = 64 * 1024
-#: longest word that is believed of a device's body
-_LONGEST = 64
+#: lines in the log about the boots of an address, a minute
+_LINES_PER_MINUTE = 10
 #: how long a device shows the code before it asks again
 _CODE_MS = 30_000
 _CORS = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
-    "Access-Control-Allow-Headers": "*",
+    "Access-Control-Allow-Headers": "Accept-Language, Activation-Version, Authorization, "
+    "Client-Id, Content-Type, Device-Id, Serial-Number",
+    "Access-Control-Max-Age": "86400",
 }
 
 
@@ -47,46 +52,51 @@ class OtaContext:
     Parameters:
         registry: of the devices.
         websocket_url: where devices connect; None: where they have asked.
-        trusted_proxies: see `reached`.
+        firmware: that they may load.
+        trusted_proxies, addresses: see `reached`.
         time_zone: None: that of this machine.
         wall: seconds since the epoch.
     """
 
     registry: DeviceRegistry
     websocket_url: str | None = None
+    firmware: FirmwareFolder = field(default_factory=lambda: FirmwareFolder(None))
     trusted_proxies: Sequence[str] = ()
+    addresses: Callable[[], Iterable[str]] = own_addresses
     time_zone: ZoneInfo | None = None
-    wall: Callable[[], float] = field(default=time.time)
+    wall: Callable[[], float] = time.time
 
 
 def make_router(context: OtaContext) -> APIRouter:
-    """`/xiaozhi/ota/` and `/xiaozhi/ota/activate`, each with and without a slash at its end."""
+    """`/xiaozhi/ota/` and `/xiaozhi/ota/activate`, each with and without a slash at its end, and
+    the firmware.
+    """
     router = APIRouter()
     methods = ["GET", "POST"]
+    # The file has one writer at a time; those who wait for it shall not take all the threads.
+    turn = asyncio.Lock()
+    lines = Buckets(per_minute=_LINES_PER_MINUTE)
 
     async def boot(request: Request) -> Response:
         """A device boots."""
-        body = await _body(request)
+        body = await read_body(request)
         who = identity(request.headers, request.query_params)
-        board, firmware = _about(request, body)
+        visit = _visit(context, request, body, who)
         enrolled = Enrolled()
-        if who.device_id:
-            try:
-                enrolled = await asyncio.to_thread(
-                    context.registry.boots,
-                    who,
-                    board=board,
-                    firmware=firmware,
-                    base="{}://{}".format(*_reached(context, request)),
-                )
-            except DuplexdError as error:
-                logger.error("device {}: {}", who.device_id, error)
-        _tell(who, enrolled, board, firmware)
-        return JSONResponse(_answer(context, request, enrolled, firmware), headers=_CORS)
+        async with turn:
+            if who.device_id:
+                try:
+                    enrolled = await asyncio.to_thread(context.registry.boots, visit)
+                except DuplexdError as error:
+                    logger.error("device {}: {}", who.device_id, error)
+            newer = await asyncio.to_thread(context.firmware.newer, visit.board, visit.firmware)
+        if not lines.take(visit.address, now=time.monotonic()):
+            _tell(visit, enrolled, asks=context.registry.asks)
+        return JSONResponse(_answer(context, visit, enrolled, newer), headers=_CORS)
 
     async def activate(request: Request) -> Response:
         """A device that shows a code asks whether it was approved."""
-        await _body(request)
+        await read_body(request)
         approved = context.registry.approved(identity(request.headers, request.query_params))
         return Response(status_code=200 if approved else 202, headers=_CORS)
 
@@ -98,22 +108,64 @@ def make_router(context: OtaContext) -> APIRouter:
         for each in (path, path.rstrip("/")):
             router.add_api_route(each, handler, methods=methods)
             router.add_api_route(each, options, methods=["OPTIONS"])
+
+    @router.get(f"{FIRMWARE_PATH}{{board}}/{{name}}")
+    async def load(board: str, name: str) -> Response:
+        """A device loads what it was offered: an answer with a Content-Length."""
+        found = await asyncio.to_thread(context.firmware.file, board, name)
+        if found is None:
+            return Response(status_code=404)
+        return FileResponse(found.path, media_type="application/octet-stream")
+
     return router
 
 
+def _visit(context: OtaContext, request: Request, body: dict[str, Any], who: Identity) -> Visit:
+    client = request.client.host if request.client else ""
+    board, firmware = about(request.headers, body)
+    return Visit(
+        id=who.device_id,
+        client_id=who.client_id,
+        board=board,
+        firmware=firmware,
+        base=_base_of(context.websocket_url)
+        or reached(
+            request.headers,
+            scheme=request.url.scheme,
+            client=client,
+            trusted=context.trusted_proxies,
+            addresses=context.addresses,
+        ),
+        address=payer(client),
+    )
+
+
+def _base_of(url: str | None) -> str:
+    """`http://host:port` of a WebSocket's address."""
+    if url is None:
+        return ""
+    parts = urlsplit(url)
+    return f"{'https' if parts.scheme == 'wss' else 'http'}://{parts.netloc}"
+
+
 def _answer(
-    context: OtaContext, request: Request, enrolled: Enrolled, firmware: str
+    context: OtaContext, visit: Visit, enrolled: Enrolled, newer: Firmware | None
 ) -> dict[str, Any]:
     zone = context.time_zone
     at = context.wall()
     offset = datetime.fromtimestamp(at, tz=zone).astimezone(zone).utcoffset()
     minutes = int(offset.total_seconds() // 60) if offset is not None else 0
+    # What the device has is what it shall have: there is nothing to load.
+    firmware = {"version": visit.firmware or "0.0.0", "url": ""}
+    if newer is not None:
+        url = f"{visit.base}{FIRMWARE_PATH}{newer.board}/{newer.version}.bin"
+        firmware = {"version": newer.version, "url": url}
     answer: dict[str, Any] = {
         "server_time": {"timestamp": int(at * 1000), "timezone_offset": minutes},
-        # What the device has: there is nothing to load.
-        "firmware": {"version": firmware or "0.0.0", "url": ""},
+        "firmware": firmware,
         "websocket": {
-            "url": context.websocket_url or _websocket(context, request),
+            # http becomes ws, and https wss
+            "url": context.websocket_url or f"ws{visit.base.removeprefix('http')}{PATH}",
             "token": enrolled.token,
             "version": 1,
         },
@@ -128,62 +180,13 @@ def _answer(
     return answer
 
 
-def _websocket(context: OtaContext, request: Request) -> str:
-    scheme, host = _reached(context, request)
-    return f"{'wss' if scheme == 'https' else 'ws'}://{host}{PATH}"
-
-
-def _reached(context: OtaContext, request: Request) -> tuple[str, str]:
-    return reached(
-        request.headers,
-        scheme=request.url.scheme,
-        client=request.client.host if request.client else "",
-        trusted=context.trusted_proxies,
-    )
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    """The body as far as it can be read; the rest of a large one is not waited for."""
-    read = bytearray()
-    async for piece in request.stream():
-        read += piece
-        if len(read) > _MOST_BODY:
-            return {}
-    try:
-        found = json.loads(read)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _about(request: Request, body: dict[str, Any]) -> tuple[str, str]:
-    """Board and firmware version: `User-Agent: BOARD/VERSION`, else the body."""
-    board, slash, firmware = request.headers.get("user-agent", "").partition("/")
-    if not slash or " " in board:  # some library's
-        board, firmware = "", ""
-    application, described = body.get("application"), body.get("board")
-    if isinstance(application, dict) and not firmware:
-        firmware = str(application.get("version", ""))
-    if isinstance(described, dict) and not board:
-        board = str(described.get("name") or described.get("type") or "")
-    return _word(board), _version(firmware)
-
-
-def _word(text: str) -> str:
-    return "".join(char for char in text if char.isprintable())[:_LONGEST]
-
-
-def _version(text: str) -> str:
-    """Numbers between dots: a device dies of anything else."""
-    numbers = text.strip().split(".")
-    good = all(each.isascii() and each.isdigit() and len(each) < 9 for each in numbers)
-    return text.strip() if good else ""
-
-
-def _tell(who: Identity, enrolled: Enrolled, board: str, firmware: str) -> None:
-    about = f"{who.device_id or 'a device without an id'}, {board or 'board unknown'} {firmware}"
+def _tell(visit: Visit, enrolled: Enrolled, *, asks: bool) -> None:
+    about = f"{visit.id or 'without an id'}, {visit.board or 'board unknown'} {visit.firmware}"
     if enrolled.code:
-        how = f"`run.py devices approve {enrolled.code}`"
-        logger.warning("device {} waits for approval: {}", about, how)
+        whose = ", in place of the one that has its id" if enrolled.replaces else ""
+        how = f"run.py devices approve {enrolled.code}"
+        logger.warning("device {} waits for approval{}: `{}`", about, whose, how)
+    elif asks and visit.id and not visit.client_id:
+        logger.warning("device {} shows no Client-Id, and gets no token", about)
     else:
         logger.info("device {} boots", about)
