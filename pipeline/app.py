@@ -296,7 +296,9 @@ def create_app(
     realtime = daemon.config.realtime
     profile = PacingProfile(frame_ms=realtime.frame_ms, lead_ms=realtime.lead_ms)
     app.include_router(make_router(context, profile))
-    for router in make_xiaozhi_routers(daemon.config, context):
+    for router in make_xiaozhi_routers(
+        daemon.config, context, client=lambda: daemon.room.brain and daemon.room.brain.client
+    ):
         app.include_router(router)
     desk = make_desk(
         daemon.config,

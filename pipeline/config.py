@@ -51,6 +51,8 @@ _PATHS: tuple[KeyPath, ...] = (
     ("tts", "cosyvoice", "voices_dir"),
     ("tts", "cosyvoice", "engines_dir"),
     ("turns", "record_dir"),
+    ("xiaozhi", "devices_file"),
+    ("xiaozhi", "firmware_dir"),
 )
 
 

@@ -27,7 +27,7 @@ from services.xiaozhi.vision import make_router as make_vision_router
 def make_xiaozhi_routers(
     config: Config,
     context: FaceContext,
-    client: Callable[[], AsyncOpenAI | None] = lambda: None,
+    client: Callable[[], AsyncOpenAI | None],
 ) -> list[APIRouter]:
     """The routes of devices; none where they are not wanted.
 

@@ -53,7 +53,11 @@ def reference() -> str:
 def _rows(section: type[BaseModel], prefix: str) -> Iterator[str]:
     for name, field in section.model_fields.items():
         inner = section_of(field.annotation)
-        if inner is None:
+        many = _named_sections(field.annotation)
+        if many is not None:
+            yield f"| `{prefix}{name}` | sections by name | `{{}}` | {field.description} |"
+            yield from _rows(many, f"{prefix}{name}.NAME.")
+        elif inner is None:
             cells = (f"`{prefix}{name}`", _kind(field), _default(field), field.description or "")
             yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
         elif {*inner.model_fields} == {"zh", "en"}:
@@ -65,6 +69,13 @@ def _rows(section: type[BaseModel], prefix: str) -> Iterator[str]:
 def _sentence_rows(key: str, field: FieldInfo) -> Iterator[str]:
     for language, text in field.get_default().model_dump().items():
         yield f"| `{key}.{language}` | text | {text} | {field.description} |"
+
+
+def _named_sections(kind: Any) -> type[BaseModel] | None:
+    """The section that a name stands for, where a key holds several by name."""
+    args = get_args(kind)
+    named = get_origin(kind) is dict and isinstance(args[1], type)
+    return args[1] if named and issubclass(args[1], BaseModel) else None
 
 
 def _first_line(section: type[BaseModel]) -> str:
@@ -88,6 +99,8 @@ def _type_words(kind: Any) -> str:
         return " or ".join(_type_words(each) for each in args)
     if origin is tuple:
         return f"list of {_type_words(args[0])}"
+    if origin is dict:
+        return f"{_type_words(args[1])} by name"
     words = {
         bool: "true, false",
         int: "whole number",
@@ -122,10 +135,11 @@ def _limits(metadata: Any) -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    value: Any = field.get_default()
+    value: Any = field.get_default(call_default_factory=True)
     if isinstance(value, Path):
         return f"`{value.relative_to(CONFIGS)}`"
-    if isinstance(value, tuple) and any(isinstance(each, BaseModel) for each in value):
+    shown = value if isinstance(value, tuple) else (value,)
+    if any(isinstance(each, BaseModel) for each in shown):
         return "see configs/default.yaml"
     if isinstance(value, tuple):
         return f"`[{', '.join(map(str, value))}]`"

@@ -7,7 +7,7 @@ import contextlib
 import json
 import struct
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -42,16 +42,24 @@ def silence(seconds: float) -> NDArray[np.int16]:
 
 
 class Microphone:
-    """Cuts and encodes."""
+    """Cuts and encodes.
 
-    def __init__(self) -> None:
+    Args:
+        frame_ms: length of a packet.
+        dtx: silence is left out, as devices do.
+    """
+
+    def __init__(self, *, frame_ms: int = 60, dtx: bool = False) -> None:
         self._encoder = opuslib_next.Encoder(RATE, 1, opuslib_next.APPLICATION_AUDIO)
         self._encoder.complexity = 0
+        self._encoder.dtx = int(dtx)
+        self._size = RATE * frame_ms // 1000
 
     def packets(self, samples: NDArray[np.int16]) -> list[bytes]:
         """The packets of a sound, filled up with silence."""
-        filled = np.pad(samples, (0, -len(samples) % FRAME))
-        return [self._encoder.encode(frame.tobytes(), FRAME) for frame in filled.reshape(-1, FRAME)]
+        size = self._size
+        filled = np.pad(samples, (0, -len(samples) % size))
+        return [self._encoder.encode(frame.tobytes(), size) for frame in filled.reshape(-1, size)]
 
 
 def framed(packet: bytes, version: int, *, timestamp: int = 0) -> bytes:
@@ -107,6 +115,7 @@ class Device:
         self.version = version
         self.told: list[Told] = []
         self.closed: websockets.ConnectionClosed | None = None
+        self.aborts = 0
         self.tools: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda _: None
         self._microphone = Microphone()
         self._queue: list[bytes] = []
@@ -216,6 +225,7 @@ class Device:
 
     async def abort(self, **members: Any) -> None:
         """The user interrupts."""
+        self.aborts += 1
         await self.send("abort", **members)
 
     async def packet(self, packet: bytes, *, timestamp: int = 0) -> None:
@@ -270,8 +280,17 @@ async def connected(
     device_id: str = "aa:bb:cc:dd:ee:01",
     token: str = "",
     path: str = "/xiaozhi/v1/",
+    headers: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Device]:
-    """A device that has yet to greet."""
+    """A device that has yet to greet.
+
+    Args:
+        address: host and port.
+        version: of the framing.
+        device_id, token: of the device, for the headers.
+        path: of the address, and its query.
+        headers: other ones.
+    """
     connection = await connect(
         f"ws://{address}{path}",
         compression=None,
@@ -279,7 +298,9 @@ async def connected(
         open_timeout=PATIENCE_S,
         ping_interval=None,
         close_timeout=1,
-        additional_headers=headers_of(device_id, version=version, token=token),
+        additional_headers=(
+            headers_of(device_id, version=version, token=token) if headers is None else headers
+        ),
     )
     device = Device(connection, version=version)
     try:

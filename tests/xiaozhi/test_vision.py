@@ -1,12 +1,12 @@
-"""Invariants, over a real socket: a photo of a device that may come in is looked at by the model; in
-place of what it says there is a sentence why not; strangers get neither.
+"""Invariants, over a real socket: a photo of a device that may come in is looked at by the model;
+in place of what it says there is a sentence why not; strangers get neither.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import openai
 import pytest
 from fastapi import FastAPI
 
+from services.access.key_file import KeyFile
 from services.xiaozhi import vision
 from services.xiaozhi.device_file import DeviceFile, Visit
 from services.xiaozhi.registry import DeviceRegistry
@@ -35,6 +36,7 @@ class Room:
     """A registry with one device, and a model."""
 
     def __init__(self, folder: Path) -> None:
+        self._keys = KeyFile(folder / "keys.json")  # one is required, and there is none
         file = DeviceFile(folder / "devices.json")
         self.registry = DeviceRegistry(file=file, asks=True, open_door=True)
         visit = Visit(id=MAC, client_id="uuid", base="http://127.0.0.1")
@@ -68,18 +70,10 @@ class Room:
             )
             app = FastAPI()
             app.include_router(make_router(context))
-            house = House(DeviceFile(Path("none")))  # type: ignore[arg-type]
-            async with open_house(house, app=app, keys=_NoKeys()) as client:
+            async with open_house(House(self._keys), app=app) as client:
                 client.headers["Authorization"] = f"Bearer {self.photo_token}"
                 client.timeout = httpx.Timeout(60)
                 yield client
-
-
-class _NoKeys:
-    """A ring of no keys."""
-
-    def admits(self, key: str) -> bool:
-        return False
 
 
 @pytest.fixture
@@ -128,6 +122,15 @@ async def test_a_photo_is_looked_at(room: Room):
     text, image = request["messages"][0]["content"]
     assert text == {"type": "text", "text": "这是什么？"}
     assert image["image_url"]["url"].startswith("data:image/jpeg;base64,/9j/4HBob3Rv")
+
+
+async def test_what_cannot_be_sent_on(room: Room):
+    content = b'{"choices":[{"message":{"content":"a\\ud800b"}}]}'
+    room.reply = lambda _: httpx2.Response(
+        200, content=content, headers={"content-type": "application/json"}
+    )
+    async with room.open() as client:
+        assert (await sent(client, *form()))["response"] == "a\ufffdb"
 
 
 async def test_without_a_question(room: Room):
@@ -212,6 +215,7 @@ async def test_a_model_that_is_silent(room: Room, monkeypatch: pytest.MonkeyPatc
         (form("\r\n--")[0].replace("这".encode(), b"\xff"), form()[1]["Content-Type"]),
         (b"\xff" * 50, ""),
     ],
+    ids=range(9),
 )
 async def test_what_is_no_photo(room: Room, body: bytes, content_type: str):
     async with room.open() as client:
@@ -248,7 +252,7 @@ async def test_a_photo_that_stalls_and_more_than_are_taken(
         first = asyncio.create_task(stalled(client))
         await here.wait()
         async with asyncio.timeout(60):
-            while (await sent(client, *form()))["success"]:  # noqa: ASYNC110 - until it has arrived
+            while (await sent(client, *form()))["success"]:
                 pass
         assert (await sent(client, *form("What?")))["response"].startswith("现在太忙")
         on.set()
@@ -258,16 +262,16 @@ async def test_a_photo_that_stalls_and_more_than_are_taken(
         slow = asyncio.create_task(stalled(client))
         async with asyncio.timeout(60):
             # The answer comes before the body has ended.
-            while not (await sent(client, *form()))["success"]:  # noqa: ASYNC110
+            while not (await sent(client, *form()))["success"]:
                 pass
         slow.cancel()
         await asyncio.gather(slow, return_exceptions=True)
 
 
 @pytest.fixture
-def wrong(room: Room) -> Iterator[list[str]]:
+def wrong(room: Room) -> list[str]:
     name, _, token = room.photo_token.partition("/")
-    yield ["", "x", room.token, f"{name}/{room.token}", token, f"11:22:33:44:55:66/{token}"]
+    return ["", "x", room.token, f"{name}/{room.token}", token, f"11:22:33:44:55:66/{token}"]
 
 
 async def test_strangers(room: Room, wrong: list[str]):
