@@ -24,6 +24,7 @@ from pipeline.turns.actions import (
     Withdraw,
 )
 from pipeline.turns.events import (
+    Abandoned,
     AnswerEnded,
     Called,
     CancelRequested,
@@ -368,6 +369,8 @@ def test_a_client_may_withdraw_what_was_said() -> None:
     talk = candidate()
     talk.asks()
     assert talk.tell(Cleared()) == [Resume(), Withdraw(), Dismiss(Reason.WITHDRAWN)]
+    talk = candidate()
+    assert talk.tell(Abandoned()) == [Interrupt(), Dismiss(Reason.WITHDRAWN)]
 
 
 def test_a_client_may_commit_what_was_said() -> None:

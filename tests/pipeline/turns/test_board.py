@@ -28,6 +28,7 @@ from pipeline.turns.actions import (
 )
 from pipeline.turns.core import step
 from pipeline.turns.events import (
+    Abandoned,
     AnswerEnded,
     Called,
     CancelRequested,
@@ -225,7 +226,14 @@ class CoreAndBoard(RuleBasedStateMachine):
 
     @rule(
         event=st.sampled_from(
-            [Called(), ContextChanged(), ManualCommit(), Cleared(), CancelRequested()]
+            [
+                Called(),
+                ContextChanged(),
+                ManualCommit(),
+                Cleared(),
+                Abandoned(),
+                CancelRequested(),
+            ]
         )
     )
     def happen(self, event: Event) -> None:

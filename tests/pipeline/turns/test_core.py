@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from pipeline.turns.actions import Action, Commit
 from pipeline.turns.events import (
+    Abandoned,
     AnswerEnded,
     Called,
     CancelRequested,
@@ -133,7 +134,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.tell(event)
 
     # --- the client
-    @rule(event=st.sampled_from([ManualCommit(), Cleared(), CancelRequested()]))
+    @rule(event=st.sampled_from([ManualCommit(), Cleared(), Abandoned(), CancelRequested()]))
     def demand(self, event: Event) -> None:
         self.tell(event)
 

@@ -11,6 +11,7 @@ from pipeline.turns.actions import (
     Apologise,
     Commit,
     Discard,
+    Drop,
     EndTurn,
     Finalise,
     Forget,
@@ -20,6 +21,7 @@ from pipeline.turns.actions import (
     Withdraw,
 )
 from pipeline.turns.events import (
+    Abandoned,
     AnswerEnded,
     CancelRequested,
     Cleared,
@@ -365,6 +367,23 @@ def test_clearing_drops_the_open_turn() -> None:
     talk.tell(ManualCommit())
     assert talk.tell(Cleared()) == []  # what was decided stays
     assert talk.state.phase is Phase.DECIDED
+
+
+def test_whoever_starts_afresh_drops_the_turn_however_far_it_is() -> None:
+    talk = quiet()
+    assert talk.tell(Abandoned()) == []
+    talk.voice(3)
+    assert talk.tell(Abandoned()) == [Forget()]
+    talk.voice(3)
+    talk.tell(ManualCommit())
+    assert talk.state.phase is Phase.DECIDED
+    assert talk.tell(Abandoned()) == [Withdraw(), Forget()]
+    assert talk.state.phase is Phase.IDLE
+    assert talk.hears("late") == []
+    talk.voice(3)
+    talk.tell(ManualCommit())
+    talk.tell(RespondRequested(1))
+    assert talk.tell(Abandoned()) == [Drop(1), Withdraw(), Forget()]
 
 
 # --- turns that come as text -----------------------------------------------------------------

@@ -21,6 +21,7 @@ from pipeline.turns.actions import (
     Withdraw,
 )
 from pipeline.turns.events import (
+    Abandoned,
     AnswerEnded,
     Called,
     CancelRequested,
@@ -209,6 +210,7 @@ def test_a_context_that_changes_makes_it_again() -> None:
         (RespondRequested(1), [Revoke(1), Respond(1)]),
         (CancelRequested(), [Revoke(1)]),
         (Cleared(), [Revoke(1), Forget()]),
+        (Abandoned(), [Revoke(1), Forget()]),
         (TextTurn("停", "zh"), [Revoke(1), Forget(), Commit("停", "zh", True)]),
     ],
 )
