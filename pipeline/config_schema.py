@@ -159,7 +159,11 @@ class Transcription(Section):
     """Recordings that are transcribed outside conversations: `POST /v1/audio/transcriptions`."""
 
     parallel: int = Field(
-        default=4, ge=1, le=256, description="Requests at a time; further ones are refused (429)."
+        default=4,
+        ge=1,
+        le=256,
+        description="Recordings at a time; of four times as many the others wait, and further ones "
+        "are refused (429).",
     )
     max_upload_mb: float = Field(
         default=400.0,

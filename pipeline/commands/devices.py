@@ -82,21 +82,24 @@ def list_(config: ConfigFile = None, sets: Sets = None, as_json: _Json = False) 
         kept = {"devices": {"__all__": {"salt"}}, "secret": True}
         typer.echo(found.model_dump_json(exclude=kept, indent=2))
         return
-    table = Table("id", "name", "board", "firmware", "since", "")
+    table = Table("id", "name", "board", "firmware", "code", "from")
+    for column in table.columns:
+        column.overflow = "fold"
+        column.no_wrap = column.header in ("id", "code")
     for device in found.devices:
-        _row(table, device, device.name, f"{device.added:%Y-%m-%d}", "")
+        _row(table, device, device.name)
     for each in found.waiting:
-        whose = ", in place of the one above" if found.device(each.id) else ""
-        state = f"waits with code {each.code}{whose}, from {each.address}"
-        _row(table, each, "", f"{each.since:%Y-%m-%d}", state)
+        known = found.device(each.id)
+        name = f"in place of {known.name or 'the one above'}" if known else "new"
+        _row(table, each, name, each.code, each.address)
     Console().print(table)
     typer.echo(f"in {file.path}")
 
 
-def _row(table: Table, device: Device | Waiting, name: str, since: str, state: str) -> None:
+def _row(table: Table, device: Device | Waiting, *cells: str) -> None:
+    name, *others = cells
     # Text: what a device says of itself is no markup.
-    cells = (device.id, name, device.board, device.firmware, since, state)
-    table.add_row(*map(Text, cells))
+    table.add_row(*map(Text, (device.id, name, device.board, device.firmware, *others)))
 
 
 @app.command(cls=PlainCommand, epilog="Example: run.py devices revoke aa:bb:cc:dd:ee:ff")

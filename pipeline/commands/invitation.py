@@ -53,6 +53,8 @@ def invite(config: Config, pages: Sequence[str], tls: Tls | None) -> None:
         lines += ["", *_shown(key, seen=seen), f"  Further ones: {_FURTHER}"]
     elif key_required(server):
         lines += ["", f"  It asks for an API key; a new one: {_FURTHER}"]
+    if beyond and config.xiaozhi.enabled:
+        lines += _devices(pages[0], own=bool(tls and tls.authority))
     if tls and tls.authority:
         lines += _trust(tls, pages[0])
     if config.log.format == "text" and seen:
@@ -106,6 +108,12 @@ def _addresses(pages: Sequence[str], key: str | None) -> list[str]:
 
 def _with_key(page: str, key: str | None) -> str:
     return f"{page}?key={quote(key, safe='')}" if key else page
+
+
+def _devices(page: str, *, own: bool) -> list[str]:
+    ota = f"  OTA address for Xiaozhi devices: {page}xiaozhi/ota/"
+    untrusted = "  They trust public certificates only, and not this one: see docs/xiaozhi.md"
+    return ["", ota, *([untrusted] if own else [])]
 
 
 def _trust(tls: Tls, page: str) -> list[str]:

@@ -37,6 +37,9 @@ _CONTAINERS = (
     "mpeg,mpegts,nut,ogg,rm,tak,tta,voc,w64,wav,wv,xwma"
 )
 _OPTIONS = {"format_whitelist": _CONTAINERS, "protocol_whitelist": "none"}
+#: Values of all channels in a second that a file may have: eight channels of the highest rate that
+#: anybody records with. A small file can claim a thousand times that, and be silence.
+_DENSEST = 8 * 192_000
 #: what a header says that does not know the length
 _NO_LENGTH = 1 << 60
 _MEND = "Send a whole sound file, or a video with sound: WAV, FLAC, MP3, Ogg, M4A, MP4, WebM, ..."
@@ -188,9 +191,14 @@ def _mono(samples: NDArray[np.float32], *, axis: int) -> NDArray[np.float32]:
     return np.clip(mono, -1.0, 1.0)
 
 
-def _checked(rate: int) -> int:
+def _checked(rate: int, channels: int) -> int:
     if rate not in _RATES:
         raise BadAudio(f"The file has {rate} samples a second, which cannot be right", mend=_MEND)
+    if rate * channels > _DENSEST:
+        raise BadAudio(
+            f"The file has {channels} channels of {rate} samples a second, which is too much",
+            mend="Make it anew with one channel, as in `ffmpeg -i FILE -ac 1 -ar 16000 it.wav`",
+        )
     return rate
 
 
@@ -202,7 +210,7 @@ class _Sndfile:
         os.lseek(descriptor, 0, os.SEEK_SET)
         self._file = soundfile.SoundFile(descriptor, closefd=False)
         try:
-            self._rate = _checked(self._file.samplerate)
+            self._rate = _checked(self._file.samplerate, self._file.channels)
         except BadAudio:
             self._file.close()
             raise
@@ -275,4 +283,5 @@ class _Planes:
                 self._form = form
                 self._converter = av.AudioResampler(format="fltp")
             for converted in self._converter.resample(frame):
-                yield _checked(converted.sample_rate), _mono(converted.to_ndarray(), axis=0)
+                rate = _checked(converted.sample_rate, len(converted.layout.channels))
+                yield rate, _mono(converted.to_ndarray(), axis=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
@@ -9,6 +10,8 @@ from services.asr.one_shot import Transcriber
 from tts_engine.service.front import Accounts, Front
 from tts_engine.service.places import Places
 
+#: requests for each recording that is being transcribed
+_PLACES = 4
 #: done: to the last byte; refused: a bad request or file, or no place; failed: the engine;
 #: gone: the client left
 TranscriptionOutcome = Literal["done", "refused", "failed", "gone"]
@@ -34,7 +37,7 @@ class TranscriptionDesk(Front):
         accounts: counts requests.
         ready: whether the engines are warm.
         languages: that the recogniser may recognise.
-        parallel: recordings that are received or transcribed at a time.
+        parallel: recordings that are transcribed at a time; others that are there wait.
         max_upload: bytes of one.
     """
 
@@ -53,8 +56,11 @@ class TranscriptionDesk(Front):
         self.accounts = accounts
         self.languages = tuple(languages)
         self.max_upload = max_upload
+        #: of requests, from their first byte to the last of the answer: who uploads slowly takes
+        #: nothing from those whose recordings are there
         self.places = Places(
-            parallel,
-            what="recordings are being transcribed",
+            _PLACES * parallel,
+            what="recordings are being received or transcribed",
             mend="Try again later, or raise transcription.parallel",
         )
+        self.turns = asyncio.Semaphore(parallel)

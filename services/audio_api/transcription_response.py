@@ -102,8 +102,9 @@ class TranscriptionResponse(Response):
         receive: Receive,
         send: Send,
     ) -> None:
-        wish = wanted.wish(self._desk.languages)
-        async with self._desk.transcriber.open(file, wish, name="recording") as listening:
+        desk = self._desk
+        wish = wanted.wish(desk.languages)
+        async with desk.turns, desk.transcriber.open(file, wish, name="recording") as listening:
             segments = [segment async for segment in self._segments(listening, send, wanted.stream)]
         recording = Recording(segments=tuple(segments), audio_s=listening.heard_s)
         # With the last byte a client may leave, and has got what it wanted: nothing is waited for

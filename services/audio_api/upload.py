@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from tempfile import gettempdir
 from typing import BinaryIO
@@ -16,6 +17,8 @@ from tts_engine.service.bodies import content_type, too_large, wrong_type
 
 #: the next piece of a body is waited for so long, and the whole of it, seconds
 PIECE_S, BODY_S = 30.0, 900.0
+#: and so much has to come in the time of a piece, bytes: 1 KB a second
+_LEAST = 30 * 1024
 _FORM = "multipart/form-data"
 #: bytes of a form beside its file
 _FORM_BYTES = 128 * 1024
@@ -83,11 +86,16 @@ class Upload:
 
     async def _spool(self, reader: FormReader, into: BinaryIO) -> None:
         size, waiting = 0, bytearray()
+        looked, had = time.monotonic(), 0
         try:
             async with asyncio.timeout(BODY_S):
                 while data := await self._next():
                     content = reader.push(data)
                     size += len(content)
+                    if time.monotonic() - looked > PIECE_S:
+                        if size - had < _LEAST:
+                            raise _too_slow(PIECE_S)
+                        looked, had = time.monotonic(), size
                     self._check(size)
                     waiting += content
                     if len(waiting) >= _WRITTEN:
@@ -139,4 +147,4 @@ def not_kept(error: OSError) -> ApiError:
 
 
 def _too_slow(seconds: float) -> ApiError:
-    return ApiError(TimedOut(f"The body did not come within {seconds:g} s"), 408)
+    return ApiError(TimedOut(f"The body did not come fast enough, in {seconds:g} s"), 408)

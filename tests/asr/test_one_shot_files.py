@@ -41,6 +41,13 @@ def keep() -> Iterator[Keep]:
         file.close()
 
 
+def test_more_channels_and_samples_than_anybody_records_are_refused(keep: Keep) -> None:
+    data = io.BytesIO()
+    soundfile.write(data, np.zeros((100, 24), np.int16), 96_000, format="WAV")
+    with pytest.raises(BadAudio, match="24 channels of 96000"):
+        AudioFile(keep(data.getvalue()))
+
+
 def tone(rate: int, seconds: float = SECONDS) -> NDArray[np.float32]:
     at = np.arange(int(rate * seconds)) / rate
     return (0.3 * np.sin(2 * np.pi * 440 * at)).astype(np.float32)

@@ -157,12 +157,40 @@ async def test_more_than_the_limit_are_asked_to_come_back():
     async with daemon(one, asr=asr) as (served, api), http(served) as client:
         first = asyncio.create_task(client.post(PATH, **form()))
         await settled(lambda: len(asr.asked) == 1, "nothing was asked for")
+        # three that are received meanwhile wait: whoever uploads slowly takes nobody's turn
+        others = [asyncio.create_task(client.post(PATH, **form())) for _ in range(3)]
+        await asyncio.sleep(0.3)
+        assert len(asr.asked) == 1
         with pytest.raises(openai.RateLimitError) as caught:
             await api.audio.transcriptions.create(model="m", file=("a", bytes(5_000_000)))
         assert caught.value.code == "at_capacity"
         assert "transcription.parallel" in caught.value.message
         asr.give("first")
         assert (await first).json()["text"] == "first"
+        for number, other in enumerate(others, 2):
+            await settled(lambda: len(asr.asked) == number, "the next was not asked for")  # noqa: B023
+            asr.give("next")
+            assert (await other).json()["text"] == "next"
+
+
+async def test_a_body_that_comes_drop_by_drop_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    from services.audio_api import upload
+
+    monkeypatch.setattr(upload, "PIECE_S", 0.2)
+    async with daemon() as (served, _):
+        reader, writer = await talk(served, ONE, length=10_000_000)
+
+        async def drip() -> None:
+            while True:
+                writer.write(b"x")
+                await asyncio.sleep(0.05)
+
+        dripping = asyncio.create_task(drip())
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 408 ")
+        dripping.cancel()
+        await asyncio.gather(dripping, return_exceptions=True)
+        writer.close()
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):

@@ -150,7 +150,10 @@ def test_the_doors_are_all_there():
     } <= known
 
 
-@pytest.mark.parametrize("door", DOORS, ids=str)
+DEVICES = [door for door in DOORS if door.path.startswith("/xiaozhi/")]
+
+
+@pytest.mark.parametrize("door", [door for door in DOORS if door not in DEVICES], ids=str)
 async def test_every_door(door: Door, file: KeyFile, key: str, elsewhere: str):
     async with inside(beyond(file), ready=False) as served:
         address = served.address.replace("127.0.0.1", elsewhere)
@@ -171,6 +174,23 @@ async def test_every_door(door: Door, file: KeyFile, key: str, elsewhere: str):
         ):
             assert await gets(**kwargs) == (expected[0], "" if head else expected[1]), kind
         assert (await gets(**bearer(key)))[0] not in (401, 403, 429)
+
+
+@pytest.mark.parametrize("door", DEVICES, ids=str)
+async def test_devices_have_tokens_of_their_own(
+    door: Door, file: KeyFile, key: str, elsewhere: str, tmp_path: Path
+):
+    sets = {**beyond(file), "xiaozhi.devices_file": tmp_path / "devices.json"}
+    async with inside(sets) as served:
+        address = served.address.replace("127.0.0.1", elsewhere)
+        assert (await status(address, door))[1] not in ("missing_api_key", "invalid_api_key")
+        evil = {"Origin": "http://evil.example"}
+        for kwargs in (evil, {"name": "evil.example"}):
+            assert (await status(address, door, **kwargs))[0] == 403
+        if door.method == "WS":
+            device = {"Device-Id": "aa:bb:cc:dd:ee:ff"}
+            for shown in ({}, bearer(WRONG), bearer(key)):  # an API key is no device's token
+                assert (await status(address, door, **device, **shown))[0] == 401
 
 
 async def test_what_there_is_not_is_refused_too(file: KeyFile, key: str, elsewhere: str):

@@ -20,7 +20,7 @@ from services.access.keys import MIN_LENGTH
 from services.xiaozhi import bodies, ota_body
 from services.xiaozhi.device_file import DeviceFile
 from tests.daemon.inside import Inside, inside, settled
-from tests.xiaozhi.device import headers_of
+from tests.xiaozhi.device import connected, headers_of
 
 MAC = "aa:bb:cc:dd:ee:01"
 HEADERS = {"Device-Id": MAC, "Client-Id": "owner-uuid", "User-Agent": "kitchen-box/2.2.2"}
@@ -208,6 +208,13 @@ async def test_where_it_leads(
         assert (await booted(client, {**HEADERS, **headers}))["websocket"]["url"] == url
 
 
+async def test_where_they_are_not_wanted(file: DeviceFile):
+    async with house(file, enabled=False) as (served, client):
+        for path in ("/xiaozhi/ota/", "/xiaozhi/v1/", "/xiaozhi/vision/explain"):
+            assert (await client.get(path)).status_code == 404
+        assert await knock(served, HEADERS) == 403
+
+
 async def test_a_host_that_is_not_ours_is_refused(file: DeviceFile):
     async with house(file) as (_, client):
         for headers in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}):
@@ -343,6 +350,29 @@ async def test_a_flood_of_an_address_is_told_to_wait(file: DeviceFile, tmp_path:
         assert codes[-1] == 429
         assert await knock(served, headers_of(MAC)) == 429
     assert len(file.read().waiting) <= 8
+
+
+# --- photos --------------------------------------------------------------------------------------
+async def test_a_device_is_told_where_its_photos_go(file: DeviceFile):
+    async with house(file, enrolment="open", vision_model="scripted") as (served, client):
+        token = (await booted(client))["websocket"]["token"]
+        # A stranger's request, by another address, moves nothing.
+        await booted(client, {**STRANGER, "Host": "6.6.6.6"})
+        asked: list[dict[str, Any]] = []
+        async with connected(served.address, device_id=MAC, token=token) as device:
+            device.tools = asked.append
+            await device.hello(features={"mcp": True})
+            await device.until(lambda: bool(asked), "initialize")
+        sight = asked[0]["params"]["capabilities"]["vision"]
+        assert sight["url"] == f"http://{served.address}/xiaozhi/vision/explain"
+        files = {"file": ("camera.jpg", b"\xff\xd8\xff\xe0photo", "image/jpeg")}
+        for given, status in ((sight["token"], 200), (token, 401)):
+            headers = {"Authorization": f"Bearer {given}"}
+            response = await client.post(
+                sight["url"], headers=headers, files=files, data={"question": "What?"}
+            )
+            assert response.status_code == status
+        assert response.json()["error"]["code"] == "not_admitted"
 
 
 # --- firmware -----------------------------------------------------------------------------------

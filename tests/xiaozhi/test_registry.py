@@ -182,8 +182,9 @@ def test_what_is_taken_back_is_good_no_more_and_never_again(file: DeviceFile):
     doors = registry(file, clock=clock)
     token = enrolled(file, doors)
     photo = doors.vision(MAC)[1]
-    clock.now += 1
-    assert doors.admits(MAC, token)
+    for _ in range(2):
+        clock.now += 1
+        assert doors.admits(MAC, token)
     assert file.revoke(MAC.upper()) == MAC
     clock.now += 1
     assert not doors.admits(MAC, token)
