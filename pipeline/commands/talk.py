@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
     from pipeline.config import Config
     from pipeline.config_server import Server
+    from pipeline.device.client import DeviceClient
+    from pipeline.talk.client import TalkClient
     from pipeline.talk.endpoint import Endpoint
+    from services.xiaozhi.events import Mode
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -99,6 +102,44 @@ def talk(
     log: Annotated[
         Path | None, typer.Option("--log", metavar="FILE", help="Log of a daemon of its own.")
     ] = None,
+    xiaozhi: Annotated[
+        bool,
+        typer.Option(
+            "--xiaozhi",
+            help="Talk as a Xiaozhi device does, and tell what one would have lost of the answers.",
+        ),
+    ] = False,
+    mode: Annotated[
+        Literal["auto", "manual", "realtime"],
+        typer.Option("--mode", help="How the device listens.", rich_help_panel="Xiaozhi"),
+    ] = "auto",
+    framing: Annotated[
+        int,
+        typer.Option("--framing", min=1, max=3, help="Of its audio.", rich_help_panel="Xiaozhi"),
+    ] = 1,
+    firmware: Annotated[
+        str,
+        typer.Option(
+            "--firmware",
+            metavar="VERSION",
+            help="1.6.0 has a queue of 5 packets, 1.6.2 of 10, 1.7.0 of 40, which it drops at a "
+            "stop; 2.2.2 plays it out.",
+            rich_help_panel="Xiaozhi",
+        ),
+    ] = "2.2.2",
+    device_id: Annotated[
+        str,
+        typer.Option("--device-id", metavar="MAC", help="Its address.", rich_help_panel="Xiaozhi"),
+    ] = "02:00:00:00:00:01",
+    wake_word: Annotated[
+        str,
+        typer.Option(
+            "--wake-word",
+            metavar="TEXT",
+            help="Is detected first; otherwise a button was pressed.",
+            rich_help_panel="Xiaozhi",
+        ),
+    ] = "",
     turn_timeout_s: Annotated[
         float, typer.Option("--turn-timeout-s", min=1, help="Longest wait for an answer.")
     ] = 60.0,
@@ -141,7 +182,19 @@ def talk(
             if daemon is None:
                 tell("starting a daemon, and waiting until it is ready")
                 daemon = stack.enter_context(_own(arguments, log))
-            turns = _converse(daemon, utterances, out, timeout_s=turn_timeout_s)
+            talker = (
+                _device(
+                    daemon,
+                    mode=mode,
+                    framing=framing,
+                    firmware=firmware,
+                    device_id=device_id,
+                    wake_word=wake_word,
+                )
+                if xiaozhi
+                else _client(daemon)
+            )
+            turns = _converse(talker, utterances, out, timeout_s=turn_timeout_s)
         done = _report(console, turns, len(utterances), out, as_json=as_json)
     if not done:
         raise typer.Exit(1)
@@ -261,13 +314,44 @@ def _spoken(config: Config, texts: list[str], voice: str) -> list[NDArray[np.int
     return asyncio.run(speak(engine, texts, voice=voice))
 
 
-def _converse(
-    daemon: Endpoint, utterances: list[NDArray[np.int16]], out: Path | None, *, timeout_s: float
-) -> list[dict[str, Any]]:
-    """Holds the conversation; what there is of it is recorded also when it fails."""
+def _client(daemon: Endpoint) -> TalkClient:
     from pipeline.talk.client import TalkClient
 
-    client = TalkClient(daemon)
+    return TalkClient(daemon)
+
+
+def _device(
+    daemon: Endpoint,
+    *,
+    mode: Mode,
+    framing: int,
+    firmware: str,
+    device_id: str,
+    wake_word: str,
+) -> DeviceClient:
+    from pipeline.device.client import DeviceClient, DeviceKind
+    from pipeline.device.model import FIRMWARES
+
+    if firmware not in FIRMWARES:
+        raise typer.BadParameter(f"--firmware is one of {', '.join(FIRMWARES)}")
+    kind = DeviceKind(
+        mode=mode,
+        framing=framing,
+        firmware=firmware,
+        device_id=device_id.lower(),
+        wake_word=wake_word,
+    )
+    return DeviceClient(daemon, kind)
+
+
+def _converse(
+    client: TalkClient | DeviceClient,
+    utterances: list[NDArray[np.int16]],
+    out: Path | None,
+    *,
+    timeout_s: float,
+) -> list[dict[str, Any]]:
+    """Holds the conversation; what there is of it is recorded also when it fails."""
     try:
         return asyncio.run(client.talk(utterances, turn_timeout_s=timeout_s))
     finally:
@@ -296,7 +380,7 @@ def _report(
 def _show(console: Console, turns: list[dict[str, Any]], out: Path | None) -> None:
     from rich.markup import escape
 
-    from pipeline.talk.summary import summarise, summary_text
+    from pipeline.talk.summary import device_text, summarise, summary_text
     from pipeline.talk.waterfall import waterfall
 
     if not turns:
@@ -309,7 +393,9 @@ def _show(console: Console, turns: list[dict[str, Any]], out: Path | None) -> No
         console.print(f"[bold]duplexd[/bold] {escape(_answer(turn))}{cut}")
         if turn["error"]:
             console.print(f"[red]error[/red]   {escape(turn['error'])}")
-        if turn["v2v_ms"] is not None:
+        if "device" in turn:
+            console.print(device_text(turn))
+        elif turn["v2v_ms"] is not None:
             console.print(waterfall(turn, width=console.width))
     if len(turns) > 1:
         console.print()

@@ -11,6 +11,15 @@ from rich.text import Text
 
 from pipeline.latency import PARTS
 
+#: what a device can lose
+_LOST = (
+    ("lost_at_start", "", "lost at the start"),
+    ("overflowed", "", "did not fit into its queue"),
+    ("outside", "", "came when it was not to speak"),
+    ("starved_ms", " ms", "of silence in between"),
+    ("cut_ms", " ms", "cut off at the end"),
+)
+
 Turns = Sequence[dict[str, Any]]
 
 #: what is counted, in words for the terminal
@@ -71,6 +80,17 @@ def summary_text(summary: dict[str, Any]) -> Text:
         line = Text.assemble((f"{name:<{names}}", style), "  ", (f"{value:>{values}}", value_style))
         lines.append(line.append(f"  {meaning}", "dim") if meaning else line)
     return Text("\n").join(lines)
+
+
+def device_text(turn: dict[str, Any]) -> Text:
+    """What a Xiaozhi device heard of a turn's answer, in one line; what it lost stands out."""
+    losses: dict[str, Any] = turn["device"]
+    text = Text.assemble(("v2v ", "bold green"), (_ms(turn["v2v_ms"]), "bold green"))
+    text.append(f"  {losses['frames']} frames", "dim")
+    lost = [f"{losses[name]:.0f}{unit} {meaning}" for name, unit, meaning in _LOST if losses[name]]
+    if lost:
+        return text.append("  " + ", ".join(lost), "yellow")
+    return text.append(", all heard, without a gap", "dim")
 
 
 def _ms(ms: float | None) -> str:
