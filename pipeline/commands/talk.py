@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pipeline.config import Config
     from pipeline.config_server import Server
-    from pipeline.device.client import DeviceClient
+    from pipeline.device.client import DeviceClient, DeviceKind
     from pipeline.talk.client import TalkClient
     from pipeline.talk.endpoint import Endpoint
     from services.xiaozhi.events import Mode
@@ -159,6 +159,15 @@ def talk(
         raise typer.BadParameter("give --wav FILE, --say TEXT or --say-file FILE")
     if own and (url or cacert):
         raise typer.BadParameter("give --url and --cacert, or --own, not both")
+    kind = None
+    if xiaozhi:
+        kind = _kind(
+            mode=mode,
+            framing=framing,
+            firmware=firmware,
+            device_id=device_id,
+            wake_word=wake_word,
+        )
     from pipeline.commands.logs import log_warnings_only
 
     log_warnings_only()
@@ -182,19 +191,7 @@ def talk(
             if daemon is None:
                 tell("starting a daemon, and waiting until it is ready")
                 daemon = stack.enter_context(_own(arguments, log))
-            talker = (
-                _device(
-                    daemon,
-                    mode=mode,
-                    framing=framing,
-                    firmware=firmware,
-                    device_id=device_id,
-                    wake_word=wake_word,
-                )
-                if xiaozhi
-                else _client(daemon)
-            )
-            turns = _converse(talker, utterances, out, timeout_s=turn_timeout_s)
+            turns = _converse(daemon, utterances, out, timeout_s=turn_timeout_s, kind=kind)
         done = _report(console, turns, len(utterances), out, as_json=as_json)
     if not done:
         raise typer.Exit(1)
@@ -314,44 +311,39 @@ def _spoken(config: Config, texts: list[str], voice: str) -> list[NDArray[np.int
     return asyncio.run(speak(engine, texts, voice=voice))
 
 
-def _client(daemon: Endpoint) -> TalkClient:
-    from pipeline.talk.client import TalkClient
-
-    return TalkClient(daemon)
-
-
-def _device(
-    daemon: Endpoint,
-    *,
-    mode: Mode,
-    framing: int,
-    firmware: str,
-    device_id: str,
-    wake_word: str,
-) -> DeviceClient:
-    from pipeline.device.client import DeviceClient, DeviceKind
+def _kind(*, mode: Mode, framing: int, firmware: str, device_id: str, wake_word: str) -> DeviceKind:
+    from pipeline.device.client import DeviceKind
     from pipeline.device.model import FIRMWARES
 
     if firmware not in FIRMWARES:
         raise typer.BadParameter(f"--firmware is one of {', '.join(FIRMWARES)}")
-    kind = DeviceKind(
+    return DeviceKind(
         mode=mode,
         framing=framing,
         firmware=firmware,
         device_id=device_id.lower(),
         wake_word=wake_word,
     )
-    return DeviceClient(daemon, kind)
 
 
 def _converse(
-    client: TalkClient | DeviceClient,
+    daemon: Endpoint,
     utterances: list[NDArray[np.int16]],
     out: Path | None,
     *,
     timeout_s: float,
+    kind: DeviceKind | None,
 ) -> list[dict[str, Any]]:
     """Holds the conversation; what there is of it is recorded also when it fails."""
+    client: TalkClient | DeviceClient
+    if kind is None:
+        from pipeline.talk.client import TalkClient
+
+        client = TalkClient(daemon)
+    else:
+        from pipeline.device.client import DeviceClient
+
+        client = DeviceClient(daemon, kind)
     try:
         return asyncio.run(client.talk(utterances, turn_timeout_s=timeout_s))
     finally:
