@@ -229,6 +229,7 @@ class TurnDriver:
         self.tools.stopped()
         self.handle(Abandoned())
         self.cancel()
+        self._effect(self._sink.abandoned)
 
     def heard_until(self, revision: int, audio_ms: int) -> None:
         """The client knows how much of an answer was played: its word counts."""

@@ -67,11 +67,15 @@ class SpeechEnd:
     seen: float
 
 
+_SILENCE: NDArray[np.float32] = np.zeros(WINDOW, np.float32)
+
+
 @dataclass(slots=True)
 class _Heard:
-    """A window, and when the detector had seen it."""
+    """A window, when the detector had seen it, and before how many `discard`s it came."""
 
     samples: NDArray[np.float32]
+    epoch: int
     seen: float = 0.0
 
 
@@ -114,6 +118,7 @@ class Ear(STTService):
         #: windows that no turn has had, by their number
         self._unclaimed: deque[tuple[int, NDArray[np.float32]]] = deque()
         self._windows = 0
+        self._epoch = 0
         self._feeding = False  # a turn is open, or decided and not closed
         self._ended = False  # it is decided
         self._arrived = 0.0
@@ -151,15 +156,35 @@ class Ear(STTService):
             position += take
             if self._filled == WINDOW:
                 window, self._part, self._filled = self._part, np.empty(WINDOW, np.float32), 0
-                self._waiting.append(_Heard(window))
+                self._waiting.append(_Heard(window, self._epoch))
                 self._detector.push(window)
 
-    def after(self, step: Step) -> None:
-        """Does something once all audio fed before was dealt with: commands keep their place."""
+    def after(self, step: Step, *, lasting: bool = True) -> None:
+        """Does something once all audio fed before was dealt with: commands keep their place.
+
+        Args:
+            step: what.
+            lasting: False: a `discard` that comes first makes it void.
+        """
+        if not lasting:
+            step = self._unless_discarded(step)
         if self._waiting:
             self._waiting.append(step)
         else:
             self._deliver(step)
+
+    def discard(self) -> None:
+        """What came before this and was not dealt with counts as silence, and commands do not."""
+        self._epoch += 1
+
+    def _unless_discarded(self, step: Step) -> Step:
+        epoch = self._epoch
+
+        def timely() -> None:
+            if epoch == self._epoch:
+                step()
+
+        return timely
 
     def complete(self) -> None:
         """Fills the window that is not full with silence: no audio may wait for more to come."""
@@ -276,6 +301,8 @@ class Ear(STTService):
             step()
 
     def _take(self, heard: _Heard, probability: float) -> None:
+        if heard.epoch != self._epoch:
+            heard, probability = _Heard(_SILENCE, self._epoch, heard.seen), 0.0
         self._past.append(heard)
         if self._feeding:
             self.recogniser.feed(heard.samples)

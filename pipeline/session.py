@@ -219,11 +219,11 @@ class Session:
     def commit(self) -> None:
         """The client ends the user's turn."""
         self.ear.complete()
-        self.ear.after(lambda: self.driver.handle(ManualCommit()))
+        self.ear.after(lambda: self.driver.handle(ManualCommit()), lasting=False)
 
     def clear(self) -> None:
         """The client withdraws the open turn."""
-        self.ear.after(lambda: self.driver.handle(Cleared()))
+        self.ear.after(lambda: self.driver.handle(Cleared()), lasting=False)
 
     def mute(self, on: bool) -> None:
         """The user's microphone is off, or on again."""
@@ -231,7 +231,7 @@ class Session:
 
     def say(self, text: str, language: str = "") -> None:
         """The user's turn comes as text, see `Conversation`."""
-        self.ear.after(lambda: self.driver.say(text, language))
+        self.ear.after(lambda: self.driver.say(text, language), lasting=False)
 
     def add(self, ref: str, item: ContextItem, *, after: str | None = None) -> None:
         """Adds an item to the context, see `Conversation`."""
@@ -254,9 +254,8 @@ class Session:
 
     def abandon(self) -> None:
         """Starts afresh, see `Conversation`."""
+        self.ear.discard()
         self.driver.abandon()
-        # Audio that has come and was not looked at belongs to what was given up.
-        self.ear.after(self.driver.abandon)
 
     def heard_until(self, revision: int, audio_ms: int) -> None:
         """The client's own report of its play head."""

@@ -129,6 +129,11 @@ class Sink(ABC):
     async def rested(self, revision: int) -> None:  # noqa: B027
         """What followed `working` is off: the user went on, or cancelled."""
 
+    async def abandoned(self) -> None:  # noqa: B027
+        """`Conversation.abandon` was obeyed: what came before this may have been of what was given
+        up, what comes after it is not. One for each.
+        """
+
     @abstractmethod
     async def flush(self, revision: int, *, heard_ms: int) -> None:
         """The answer was interrupted: the client drops what it has buffered. `end` follows.

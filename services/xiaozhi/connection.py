@@ -328,6 +328,10 @@ class XiaozhiConnection(Sink):
         """See Sink."""
         self._act(self._dialogue.rested())
 
+    async def abandoned(self) -> None:
+        """See Sink."""
+        self._dialogue.abandoned()
+
     async def flush(self, revision: int, *, heard_ms: int) -> None:
         """See Sink."""
         self._act(self._dialogue.flush(revision))

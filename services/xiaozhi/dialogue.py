@@ -9,7 +9,8 @@
 
 An `Abort` is answered by `tts stop` at once, wherever this is: many firmwares speak on until they
 see one. What it stops is named by its revision, so whatever of it is still on its way finds
-another one live, or none, and goes nowhere; no flag outlives it.
+another one live, or none, and goes nowhere. A turn that was decided in that moment may still begin
+its answer: until the conversation has obeyed (`abandoned`) nothing of it is told.
 
 When the microphone counts:
 
@@ -214,6 +215,7 @@ class Dialogue:
         self._faced = False  # its face was sent
         self._called = False  # it has called tools
         self._leaving = False  # the farewell was asked for
+        self._giving_up = 0  # aborts that the conversation has yet to obey
 
     # --- the device --------------------------------------------------------------------------
     def receive(self, event: DeviceEvent) -> Actions:
@@ -278,11 +280,18 @@ class Dialogue:
     def _abort(self) -> Actions:
         self._live, self.phase = None, Phase.IDLE
         self._leaving = self._released = False
+        self._giving_up += 1
         return (_STOP, Abandon(), Stir())
+
+    def abandoned(self) -> None:
+        """The conversation has done so: what comes from now on is new."""
+        self._giving_up -= 1
 
     # --- the conversation: see services.face.Sink ---------------------------------------------
     def begin(self, revision: int) -> Actions:
         """An answer begins: the device gets ready while the first audio is made."""
+        if self._giving_up:
+            return ()
         self._live = revision
         self._played = self._faced = self._called = False
         goes_on = self.phase is not Phase.IDLE
@@ -344,7 +353,7 @@ class Dialogue:
     def final(self, text: str, language: str) -> Actions:
         """What the user said."""
         self._language = language or self._language
-        if not text:
+        if not text or self._giving_up:
             return ()
         by_hand, self._released = self._released, False
         return (Send(Stt(text)), *((Respond(),) if by_hand else ()), Stir())

@@ -55,6 +55,8 @@ NEUTRAL = Emotion("neutral", _FACES["neutral"][0])
 _BY_WORD = {word: name for name, (_, words, _) in _FACES.items() for word in words.split()}
 _BY_EMOJI = {emoji: name for name, (_, _, emoji_of) in _FACES.items() for emoji in emoji_of.split()}
 _MARKS = "*`#~_"
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
+_ADDRESS = re.compile(r"(?:https?://|www\.)[\x21-\x7e]+", re.ASCII)
 _TAG = re.compile(r"[\[【]\s*([^\[\]【】]{1,16}?)\s*[\]】]")
 
 
@@ -74,11 +76,13 @@ def emotion_of(text: str) -> Emotion | None:
 
 
 def subtitle(text: str) -> str:
-    """A text as a small screen shows it: without emotion tags, pictures and markdown's marks.
+    """A text as a small screen shows it: without emotion tags, pictures, addresses and markdown's
+    marks.
 
     Args:
         text: raw, a clause of an answer.
     """
-    plain = _TAG.sub(lambda match: "" if match[1].lower() in _BY_WORD else match[0], text)
+    plain = _ADDRESS.sub("", _LINK.sub(r"\1", text))
+    plain = _TAG.sub(lambda match: "" if match[1].lower() in _BY_WORD else match[0], plain)
     kept = (" " if char in _MARKS else char for char in plain if not is_pictograph(char))
     return " ".join("".join(kept).split())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from services.face import Ending
 from services.xiaozhi.dialogue import (
@@ -32,6 +32,7 @@ from services.xiaozhi.dialogue import (
     Stir,
     Tools,
 )
+from services.xiaozhi.emotion import subtitle
 from services.xiaozhi.events import (
     Abort,
     Audio,
@@ -156,6 +157,11 @@ def test_an_abort(phase: str) -> None:
         made.working(1)
         made.end(1, ANSWERED)
     assert without_stir(made.receive(Abort())) == [STOP, Abandon()]
+    assert made.begin(7) == ()  # of a turn that was decided in that moment
+    assert made.final("你好", "zh") == ()
+    assert made.text(7, "好") == ()
+    assert made.end(7, ANSWERED) == ()
+    made.abandoned()
     assert made.audio(1, b"a") == ()
     assert made.flush(1) == ()
     assert made.rested() == ()
@@ -265,7 +271,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.dialogue = dialogue(None)
         self.revision = 0
         self.started = False
-        self.stopped: set[int] = set()
+        self.giving_up = 0
 
     def take(self, actions: tuple[Any, ...], *, aborts: bool = False) -> None:
         for action in actions:
@@ -278,6 +284,8 @@ class AnyOrder(RuleBasedStateMachine):
                     self.started = False
                 case Send(SentenceStart()) | Play():
                     assert self.started
+                case Abandon():
+                    self.giving_up += 1
                 case _:
                     pass
 
@@ -294,6 +302,12 @@ class AnyOrder(RuleBasedStateMachine):
         actions = self.dialogue.receive(Abort())
         assert actions.count(STOP) == 1
         self.take(actions, aborts=True)
+
+    @precondition(lambda self: self.giving_up)
+    @rule()
+    def obeys(self) -> None:
+        self.giving_up -= 1
+        self.dialogue.abandoned()
 
     @rule(text=st.sampled_from(["小智", "讲个故事"]))
     def detects(self, text: str) -> None:
@@ -353,6 +367,20 @@ TestAnyOrder = AnyOrder.TestCase
 @given(st.text(max_size=30))
 def test_wake_words_of_any_kind(text: str) -> None:
     SETTINGS.is_wake_word(text)
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("看[这里](http://a.b/c)吧。", "看这里吧。"),
+        ("![图](x.png)在 https://a.b/c?d=e 上", "图在 上"),
+        ("**好**，`x`😊[开心]行。", "好 ， x 行。"),
+        ("[1]和【注】", "[1]和【注】"),
+        ("# 标题\n", "标题"),
+    ],
+)
+def test_subtitles(raw: str, shown: str) -> None:
+    assert subtitle(raw) == shown
 
 
 def test_boards() -> None:
