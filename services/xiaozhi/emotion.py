@@ -54,7 +54,7 @@ _FACES: dict[str, tuple[str, str, str]] = {
 NEUTRAL = Emotion("neutral", _FACES["neutral"][0])
 _BY_WORD = {word: name for name, (_, words, _) in _FACES.items() for word in words.split()}
 _BY_EMOJI = {emoji: name for name, (_, _, emoji_of) in _FACES.items() for emoji in emoji_of.split()}
-_MARKS = "*`#~_"
+_MARKS = "*`#~"
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
 _ADDRESS = re.compile(r"(?:https?://|www\.)[\x21-\x7e]+", re.ASCII)
 _TAG = re.compile(r"[\[【]\s*([^\[\]【】]{1,16}?)\s*[\]】]")
@@ -84,5 +84,5 @@ def subtitle(text: str) -> str:
     """
     plain = _ADDRESS.sub("", _LINK.sub(r"\1", text))
     plain = _TAG.sub(lambda match: "" if match[1].lower() in _BY_WORD else match[0], plain)
-    kept = (" " if char in _MARKS else char for char in plain if not is_pictograph(char))
+    kept = (char for char in plain if char not in _MARKS and not is_pictograph(char))
     return " ".join("".join(kept).split())

@@ -115,15 +115,24 @@ class Device:
         self.version = version
         self.told: list[Told] = []
         self.closed: websockets.ConnectionClosed | None = None
+        self.failure: Exception | None = None
         self.aborts = 0
         self.tools: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda _: None
         self._microphone = Microphone()
         self._queue: list[bytes] = []
-        self._news = asyncio.Condition()
+        self.news = asyncio.Condition()
         self._tasks = [asyncio.create_task(self._read(), name="device reader")]
 
     # --- what came --------------------------------------------------------------------------
     async def _read(self) -> None:
+        try:
+            await self._take()
+        except Exception as error:  # of `tools`, say: whoever waits is told
+            self.failure = error
+            async with self.news:
+                self.news.notify_all()
+
+    async def _take(self) -> None:
         while self.closed is None:
             try:
                 message = await self.connection.recv()
@@ -140,9 +149,17 @@ class Device:
                     if body.get("type") == "mcp":
                         answer = self.tools(body["payload"])
                         if answer is not None:
-                            await self.send("mcp", payload=answer)
-            async with self._news:
-                self._news.notify_all()
+                            with contextlib.suppress(websockets.ConnectionClosed):
+                                await self.send("mcp", payload=answer)
+            async with self.news:
+                self.news.notify_all()
+
+    @property
+    def gone(self) -> bool:
+        """Nothing more will come."""
+        if self.failure is not None:
+            raise AssertionError("the device failed") from self.failure
+        return self.closed is not None
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
@@ -173,8 +190,8 @@ class Device:
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Waits for news after which the condition holds."""
         try:
-            async with asyncio.timeout(PATIENCE_S), self._news:
-                await self._news.wait_for(lambda: condition() or self.closed is not None)
+            async with asyncio.timeout(PATIENCE_S), self.news:
+                await self.news.wait_for(lambda: condition() or self.gone)
         except TimeoutError:
             raise AssertionError(f"{what} did not come; there was {self.kinds}") from None
         assert condition(), f"closed before {what}: {self.closed}; there was {self.kinds}"
@@ -190,8 +207,8 @@ class Device:
 
     async def over(self) -> websockets.ConnectionClosed:
         """Waits for the end of the connection."""
-        async with asyncio.timeout(PATIENCE_S), self._news:
-            await self._news.wait_for(lambda: self.closed is not None)
+        async with asyncio.timeout(PATIENCE_S), self.news:
+            await self.news.wait_for(lambda: self.gone)
         assert self.closed is not None
         return self.closed
 

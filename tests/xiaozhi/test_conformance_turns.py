@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 
-from services.scripted.tts import char_times
+from services.scripted.tts import ScriptedVoice, char_times
 from tests.daemon.inside import Inside, inside
 from tests.xiaozhi.device import (
     SENTENCE,
@@ -69,7 +69,21 @@ async def test_what_an_auto_device_hears_of_the_answer_is_no_turn(daemon: Inside
         await device.wait(STOP)
         await turn(device)
         assert len(device.of(STT)) == 2
-        assert answers(device.told).played[0] == pytest.approx(answers(device.told).played[1], abs=1)
+        assert answers(device.told).played[0] == pytest.approx(
+            answers(device.told).played[1], abs=1
+        )
+
+
+@pytest.mark.parametrize("mode", ["auto", "manual"])
+async def test_a_short_reply_right_after_the_answer_is_heard(mode: str) -> None:
+    """Checklist: auto and manual turns: the device was deaf while it spoke: what comes after the
+    stop is no echo, and a word of agreement is the reply.
+    """
+    sets = {"scripted.transcripts": '["要不要听", "好"]', "scripted.replies": "[要不要继续听？]"}
+    async with inside(sets) as daemon, talking(daemon.address, mode=mode) as device:
+        await turn(device, mode=mode)
+        await turn(device, mode=mode, seconds=0.24)
+        assert [each.body["text"] for each in device.of(STT) if each.body] == ["要不要听", "好"]
 
 
 # --- manual -----------------------------------------------------------------------------------
@@ -110,6 +124,7 @@ async def test_a_button_that_is_pressed_while_the_device_speaks(daemon: Inside) 
         await device.release()
         await device.playing(4)
         await device.abort()
+        await device.wait(STOP)
         await turn(device, mode="manual")
         assert len(device.of(STT)) == 2
         first, second = answers(device.told, aborts=1).played
@@ -287,13 +302,19 @@ async def test_a_text_is_answered(daemon: Inside, version: int) -> None:
 async def test_marks_links_and_reasoning_are_not_read_aloud() -> None:
     """Checklist: what is told of an answer is what can be spoken, with a face for its mood."""
     reply = "<think>想一想</think>😊 **好的**，见 [这里](http://example.com/x)。"
-    sets = {"scripted.replies": json.dumps([reply])}
-    async with inside(sets) as daemon, talking(daemon.address) as device:
+    sets = {"scripted.replies": json.dumps([reply], ensure_ascii=False)}
+    engine = ScriptedVoice()
+    async with inside(sets, voice=engine) as daemon, talking(daemon.address) as device:
+        engine.spoken.clear()
         await turn(device)
+        said = "".join(each.text for each in engine.spoken)
         shown = "".join(each.body["text"] for each in device.of(SENTENCE) if each.body)
-        assert "好的" in shown
-        for bad in ("think", "想一想", "*", "http", "[", "😊"):
-            assert bad not in shown
+        for text in (said, shown):
+            assert "好的" in text
+            assert "这里" in text
+            for bad in ("think", "想一想", "*", "😊"):
+                assert bad not in text
+        assert "http" not in said
         [face] = [each.body for each in device.of(LLM)]
         assert face is not None
         assert face["emotion"] in ("happy", "laughing", "loving")
