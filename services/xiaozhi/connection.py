@@ -15,7 +15,7 @@ from loguru import logger
 from starlette.websockets import WebSocketDisconnect
 
 from services.face import AnswerOptions, Conversation, Ending, FaceContext, SessionOptions, Sink
-from services.pace import Pace
+from services.pace import AUDIO_BURST_S, AUDIO_S_PER_S, Pace
 from services.socket_writer import SocketWriter
 from services.websocket_protocol import ABORT, PARTING
 from services.xiaozhi.dialogue import (
@@ -39,9 +39,9 @@ from services.xiaozhi.dialogue import (
 )
 from services.xiaozhi.echo import EchoReference
 from services.xiaozhi.events import AudioFormat, Hello, Ignored
-from services.xiaozhi.handshake import Doors, Identity
+from services.xiaozhi.handshake import Doors, Identity, vision_address
 from services.xiaozhi.messages import Message, encode
-from services.xiaozhi.opus import Decoder, Encoder, decoder_of, encoder_of
+from services.xiaozhi.opus import EAR_RATE, Decoder, Encoder, decoder_of, encoder_of
 from services.xiaozhi.protocol import DeviceProtocol
 from services.xiaozhi.settings import XiaozhiSettings
 from services.xiaozhi.tools import DeviceTools
@@ -83,7 +83,10 @@ class XiaozhiConnection(Sink):
         self._tools: DeviceTools | None = None
         self._stamp_ms = 0
         self._ignored: Counter[str] = Counter()
-        self._pace = Pace(now=time.monotonic())
+        now = time.monotonic()
+        self._pace = Pace(now=now)
+        self._audio_pace = Pace(now=now, per_s=AUDIO_S_PER_S, burst=AUDIO_BURST_S)
+        self._heard_s = 0.0  # of the message at hand
         self._loop = asyncio.get_running_loop()
         self._idle: asyncio.TimerHandle | None = None
         self._greeted = False
@@ -177,7 +180,9 @@ class XiaozhiConnection(Sink):
                     else self._protocol.receive_text(text)
                 )
                 self._act(self._dialogue.receive(event), arrived=arrived)
-                if wait_s := self._pace.take(arrived):
+                heard_s, self._heard_s = self._heard_s, 0.0
+                wait_s = max(self._pace.take(arrived), self._audio_pace.take(arrived, heard_s))
+                if wait_s:  # read no faster than a device may send; none is lost
                     await asyncio.sleep(wait_s)
         except Exception as error:
             logger.opt(exception=error).error("{}: reading broke", self.name)
@@ -195,6 +200,7 @@ class XiaozhiConnection(Sink):
                     if self._echo is not None:
                         pcm = self._echo.cancel(pcm, timestamp_ms=audio.timestamp_ms)
                     conversation.audio(pcm, arrived=arrived)
+                    self._heard_s += len(pcm) / (2 * EAR_RATE)
                 case Send(message):
                     self._post(message)
                 case Stir():
@@ -234,13 +240,26 @@ class XiaozhiConnection(Sink):
             self._update()
         self._tools = DeviceTools(
             send=self._post,
-            vision=self._doors.vision(self._identity.device_id),
+            vision=self._vision(),
             on_change=self._update,
         )
         if hello.mcp:
             self._tools.start()
         about = f"framing {self._protocol.version}, {hello.audio.format}"
         logger.info("{}: a device is here, {}", self.name, about)
+
+    def _vision(self) -> tuple[str, str]:
+        """Where it sends its photos, and with which token; one that never asked the OTA address is
+        told the address of this socket.
+        """
+        url, token = self._doors.vision(self._identity.device_id)
+        if url:
+            return url, token
+        return vision_address(
+            secure=self._socket.url.scheme == "wss",
+            host=self._socket.headers.get("host", ""),
+            port=self._socket.scope["server"][1],
+        ), token
 
     def _use(self, audio: AudioFormat) -> None:
         profile = self.profile
@@ -252,7 +271,9 @@ class XiaozhiConnection(Sink):
     def _options(self) -> SessionOptions:
         return SessionOptions(
             server_turns=self._dialogue.mode != "manual",
-            echo_cancelled=self._echo is not None,
+            # Others are not heard while they play, so that nothing they hear is themselves: a short
+            # word right after an answer is one.
+            echo_cancelled=self._echo is not None or self._dialogue.mode != "realtime",
             daemon_tools=() if self._tools is None else self._tools.tools,
         )
 

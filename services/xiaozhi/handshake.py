@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+#: where devices send photos
+VISION_PATH = "/xiaozhi/vision/explain"
 #: longest id or token that is looked at, characters
 _LONGEST = 256
 #: what an id may consist of: it stands in logs, files and messages
@@ -44,6 +46,18 @@ class Doors(Protocol):
     def vision(self, device_id: str) -> tuple[str, str]:
         """Where it sends its photos, and with which token."""
         ...
+
+
+def vision_address(*, secure: bool, host: str, port: int) -> str:
+    """Where a device sends photos that has reached us at a socket.
+
+    Args:
+        secure: over TLS.
+        host: its `Host` header, in which devices leave the port out.
+        port: of the socket.
+    """
+    where = host if ":" in host else f"{host}:{port}"
+    return f"{'https' if secure else 'http'}://{where}{VISION_PATH}"
 
 
 def identity(headers: Mapping[str, str], query: Mapping[str, str]) -> Identity:

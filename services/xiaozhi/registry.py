@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from loguru import logger
 
 from services.xiaozhi.device_file import Device, DeviceFile, Devices, Visit
-from services.xiaozhi.handshake import Identity
+from services.xiaozhi.handshake import VISION_PATH, Identity
 from services.xiaozhi.tokens import token_of
 from tts_engine.errors import DuplexdError
 from tts_engine.files import Stamp
@@ -25,8 +25,6 @@ from tts_engine.files import Stamp
 _LOOK_EVERY_S = 1.0
 #: devices without a token of which it is remembered what they said of themselves
 _MOST_VISITS = 1_024
-#: where devices send photos
-VISION_PATH = "/xiaozhi/vision/explain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,8 @@ from services.language import language_of
 from services.llm.failures import describe_failure
 from services.well_formed import well_formed
 from services.xiaozhi.bodies import body_of
-from services.xiaozhi.handshake import identity
-from services.xiaozhi.registry import VISION_PATH, DeviceRegistry
+from services.xiaozhi.handshake import VISION_PATH, identity
+from services.xiaozhi.registry import DeviceRegistry
 from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
 from tts_engine.service.api_errors import ApiError
 from tts_engine.service.forms import BadForm, parse_form

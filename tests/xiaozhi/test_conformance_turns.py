@@ -1,5 +1,5 @@
-"""Invariants: turns in every mode and framing, line by line of the protocol's checklist, over a real
-socket and through the real pipeline.
+"""Invariants: turns in every mode and framing, line by line of the protocol's checklist, over a
+real socket and through the real pipeline.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ async def test_a_client_that_does_not_listen_anew_is_heard_all_the_same(daemon: 
 
 @served
 async def test_what_an_auto_device_hears_of_the_answer_is_no_turn(daemon: Inside) -> None:
-    """Checklist: auto turns: what comes between our start and our stop is the device's own voice."""
+    """Checklist: auto turns: between our start and our stop it is the device's own voice."""
     async with talking(daemon.address) as device:
         await device.speak()
         await device.playing(3)
@@ -72,18 +72,6 @@ async def test_what_an_auto_device_hears_of_the_answer_is_no_turn(daemon: Inside
         assert answers(device.told).played[0] == pytest.approx(
             answers(device.told).played[1], abs=1
         )
-
-
-@pytest.mark.parametrize("mode", ["auto", "manual"])
-async def test_a_short_reply_right_after_the_answer_is_heard(mode: str) -> None:
-    """Checklist: auto and manual turns: the device was deaf while it spoke: what comes after the
-    stop is no echo, and a word of agreement is the reply.
-    """
-    sets = {"scripted.transcripts": '["要不要听", "好"]', "scripted.replies": "[要不要继续听？]"}
-    async with inside(sets) as daemon, talking(daemon.address, mode=mode) as device:
-        await turn(device, mode=mode)
-        await turn(device, mode=mode, seconds=0.24)
-        assert [each.body["text"] for each in device.of(STT) if each.body] == ["要不要听", "好"]
 
 
 # --- manual -----------------------------------------------------------------------------------
@@ -100,6 +88,17 @@ async def test_the_server_does_not_end_a_turn_that_a_button_holds(
         await device.release()
         await device.wait(STOP)
         assert len(device.of(STT)) == 1
+
+
+async def test_a_short_reply_right_after_the_answer_is_heard() -> None:
+    """Checklist: manual turns: what is said while the button is pressed is the reply, however short
+    it is, and however soon after the answer.
+    """
+    sets = {"scripted.transcripts": '["要不要听", "好"]', "scripted.replies": "[要不要继续听？]"}
+    async with inside(sets) as daemon, talking(daemon.address, mode="manual") as device:
+        await turn(device, mode="manual")
+        await turn(device, mode="manual", seconds=0.24)
+        assert [each.body["text"] for each in device.of(STT) if each.body] == ["要不要听", "好"]
 
 
 @served
@@ -322,10 +321,10 @@ async def test_marks_links_and_reasoning_are_not_read_aloud() -> None:
 
 async def test_an_empty_answer_still_ends() -> None:
     """Checklist: an answer without any audio: the device is not left speaking."""
-    async with inside({"scripted.replies": '["😊", "好。"]'}) as daemon:
-        async with talking(daemon.address) as device:
-            await turn(device)
-            assert not answers(device.told).speaking
-            await turn(device)
-            assert answers(device.told).played[-1] > 0
-            assert not device.of(ALERT)
+    sets = {"scripted.replies": '["😊", "好。"]'}
+    async with inside(sets) as daemon, talking(daemon.address) as device:
+        await turn(device)
+        assert not answers(device.told).speaking
+        await turn(device)
+        assert answers(device.told).played[-1] > 0
+        assert not device.of(ALERT)
