@@ -140,6 +140,7 @@ async def test_a_device_that_does_not_read_is_given_up() -> None:
         flood = asyncio.create_task(_ping(device.connection))
         await daemon.empty()
         flood.cancel()
+        device.vanish()
         await asyncio.gather(flood, return_exceptions=True)
 
 
