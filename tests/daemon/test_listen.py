@@ -124,8 +124,9 @@ async def test_it_opens_to_the_network_with_one_command(tmp_path: Path):
         shown = printed.read_text()
         [key] = re.findall(r"API key, shown only now: (dx-[\w-]{32})\n", shown)
         [authority] = re.findall(r"authority of this machine's own: (\S+)", shown)
-        addresses = re.findall(r"https://(\S+)/\n", shown)
+        addresses = re.findall(r"https://([^\s/]+)/\n", shown)
         assert addresses
+        assert f"devices: https://{addresses[0]}/xiaozhi/ota/\n" in shown
         trusting = ssl.create_default_context(cafile=authority)
         for address in (*addresses, f"localhost:{daemon.port}"):
             async with talking(f"wss://{address}/v1/realtime", tls=trusting, key=key) as client:

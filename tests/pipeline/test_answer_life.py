@@ -4,6 +4,7 @@ counted once.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 from pipeline.answers import Answers
@@ -12,6 +13,7 @@ from pipeline.effects import Effects
 from pipeline.latency import TurnReport
 from pipeline.mouth import Heard, Mouth
 from pipeline.speculation import Guess, Speculation
+from pipeline.tool_runner import ToolRunner, ToolSettings
 from pipeline.turns.events import AnswerEnded, Called, Event, PlaybackStarted, Withdrawn
 from services.answer import AnswerPlan, AnswerPlans
 from services.face import Usage
@@ -64,7 +66,9 @@ class Life:
             effects=effects,
             accounts=self.books,
         )
-        self.answers.attach(mouth=cast(Mouth, self.mouth), on_event=self.events.append)
+        nobody = SimpleNamespace(free=False, filler="", rested=lambda _: None)
+        tools = ToolRunner(session="s1", settings=ToolSettings(), conversation=cast(Any, nobody))
+        self.answers.attach(mouth=cast(Mouth, self.mouth), on_event=self.events.append, tools=tools)
 
     async def perform(self) -> list[tuple[Any, ...]]:
         """Performs the effects; returns what the client was told."""
