@@ -147,8 +147,8 @@ async def test_partials_hold_all_that_was_said_so_far(mode: Mode) -> None:
             two.say(CHUNK, block=100)
             silent.feed(counting(0, CHUNK, of=3))
             await one.partial(number * CHUNK)
+            await two.partial(number * CHUNK)  # or two of its chunks may share a step
         assert one.partials[-1].language in ("", "en")
-        await two.partial(5 * CHUNK)
         assert len(waits) >= 10
         assert engine.stats.stride_s == pytest.approx(0.1)
         # What is behind a final is not told after it.
