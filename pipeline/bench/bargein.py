@@ -18,6 +18,10 @@ Half of the clients honour a pause and cancel echoes, as the talk page does; hal
   `false_interruption_rate`: those that interrupted it, of all; `unnoticed_rate`: of all, those that
   did not pause it, which is no fault;
 - `taken_rate`: interruptions that interrupted;
+Devices (`face`) listen in realtime mode. They are told of nothing, so what became of a sound is
+read from what comes: see `pipeline.bench.bargein_signs`. They are all among those that know no
+pause, and `stop_decoded_ms` counts two frames more, which some have decoded by then.
+
 - `truncation_chars`: characters that the next request to the language model holds of the
   interrupted answer, less those that the client played completely, by the client's own clock and
   the voice's table of character times (80 to 239 ms each); absolute.
@@ -56,10 +60,14 @@ from pipeline.bench.bargein_sounds import (
     lines,
     marked,
     noise_clip,
+    tagged,
 )
-from pipeline.bench.bargein_trials import Caller, Script, Trial
+from pipeline.bench.bargein_trials import Caller, Script, Trial, tag_of
+from pipeline.bench.faces import Face, Name
 from pipeline.bench.progress import OnProgress
 from pipeline.bench.speech import Clip, synthesise
+from pipeline.bench.xiaozhi_wire import DOWNLINK_MS
+from pipeline.device.model import DECODED
 from services.scripted.llm_script import LlmRequest, LlmScript
 from services.scripted.llm_server import ScriptedLlmServer
 from services.scripted.spec import LlmSpec, ScriptedSpec, ScriptedTexts, parse_spec
@@ -83,10 +91,12 @@ class BargeInResult:
     Parameters:
         outcomes: of every sound.
         lead_ms: how far the daemon's sending ran ahead of playing.
+        face: by which protocol the daemon was asked.
     """
 
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
     lead_ms: float
+    face: Name = "realtime"
 
     def _some(self, *kinds: Kind, honours: bool | None = None) -> list[Outcome]:
         return [
@@ -105,12 +115,17 @@ class BargeInResult:
         both = (("p50", 50.0), ("p95", 95.0))
         cut = [abs(each.truncation) for each in self.outcomes if each.truncation is not None]
         held = [each.prefix for each in self.outcomes if each.prefix is not None]
+        stops = _known(each.stop_ms for each in plain)
+        device = self.face == "xiaozhi"
+        # A device does not know when the answer was paused: it only notices that nothing comes.
+        beyond = [] if device else _known(each.beyond_ms for each in plain)
+        deeper = [ms + DECODED * DOWNLINK_MS for ms in stops] if device else []
         return {
+            "face": self.face,
             "stop_ms": quantiles(_known(each.stop_ms for each in ours), *both),
-            "stop_plain_ms": quantiles(_known(each.stop_ms for each in plain), *both),
-            "stop_plain_beyond_ms": quantiles(
-                (ms - self.lead_ms for ms in _known(each.beyond_ms for each in plain)), *both
-            ),
+            "stop_plain_ms": quantiles(stops, *both),
+            "stop_plain_beyond_ms": quantiles((ms - self.lead_ms for ms in beyond), *both),
+            "stop_decoded_ms": quantiles(deeper, *both),
             "resume_ms": quantiles(_known(each.resume_ms for each in resumed), *both),
             "resume_exact_rate": _rate(bool(each.exact) for each in resumed),
             "resumed_rate": _rate(each.fate == "resumed" for each in paused),
@@ -145,6 +160,7 @@ def run_bargein(
     *,
     options: Sequence[str] = ("--engines", ENGINES),
     spec: ScriptedSpec | None = None,
+    face: Name = "realtime",
     sounds: int = SOUNDS,
     clients: int = 12,
     quick: bool = False,
@@ -157,6 +173,7 @@ def run_bargein(
         config: names the folder of the embedded voice, which speaks.
         options: of `run.py serve`; recogniser and voice must be scripted.
         spec: delays of the language model, which answers from here; None: those of ENGINES.
+        face: by which protocol the daemon is asked.
         sounds: of each kind.
         clients: conversations at a time.
         quick: QUICK_SOUNDS of each kind.
@@ -168,6 +185,11 @@ def run_bargein(
     """
     count = QUICK_SOUNDS if quick else sounds
     questions, made = _sounds(config, count, on_progress)
+    if face == "xiaozhi":
+        questions = [tagged(each, tag_of(name)) for name in _names(clients) for each in questions]
+        spoken_to = Face(name=face, frame_ms=DOWNLINK_MS, mode="realtime", codec="pcm")
+    else:
+        spoken_to = Face()
     clips, texts = marked([*questions, *(sound.clip for sound in made)])
     made = [
         BargeSound(kind=sound.kind, clip=clip)
@@ -176,8 +198,9 @@ def run_bargein(
     bench = BargeInBench(
         options=options,
         llm=(spec or parse_spec(ENGINES)).llm or LlmSpec(),
+        face=spoken_to,
         sets=_sets(texts),
-        lead_ms=config.realtime.lead_ms,
+        lead_ms=spoken_to.lead_ms(config),
         questions=tuple(clips[: len(questions)]),
         clients=clients,
         log=log,
@@ -236,17 +259,19 @@ class BargeInBench:
     Parameters:
         options: of `run.py serve`.
         llm: delays of the language model.
+        face: by which protocol the daemon is asked.
         sets: keys of the daemon's configuration, which go before those of `options`.
         lead_ms: how far the daemon's sending runs ahead of playing.
-        questions: what is asked, marked.
+        questions: what is asked, marked; one that is tagged only by its client.
         answers: what is answered; they begin differently.
-        clients: conversations at a time; every other one honours pauses.
+        clients: conversations at a time; every other one honours pauses, no device does.
         log: the daemon's log.
         on_progress: told what goes on.
     """
 
     options: Sequence[str]
     llm: LlmSpec
+    face: Face = field(default_factory=Face)
     sets: dict[str, str]
     lead_ms: float
     questions: tuple[Clip, ...]
@@ -271,6 +296,7 @@ class BargeInBench:
         async with ScriptedLlmServer(script=script) as server:
             sets = {
                 **self.sets,
+                **self.face.sets,
                 "llm.provider": "openai",
                 "llm.base_url": server.base_url,
                 "llm.api_key": "scripted",
@@ -279,7 +305,7 @@ class BargeInBench:
             self.on_progress(0.1, "starting the daemon")
             async with _entered(self.options, sets, self.log) as daemon:
                 trials = await self._converse(daemon, sounds, references)
-        result = BargeInResult(lead_ms=self.lead_ms)
+        result = BargeInResult(lead_ms=self.lead_ms, face=self.face.name)
         for trial in trials:
             reference = references[trial.answer.text[0]]
             context = _context(script.requests, trial)
@@ -291,8 +317,8 @@ class BargeInBench:
         self, daemon: rig.Server, sounds: Sequence[BargeSound], references: dict[str, Reference]
     ) -> list[Trial]:
         script = Script(
-            server=daemon.endpoint,
-            questions=self.questions,
+            server=daemon,
+            face=self.face,
             answer_s={first: each.seconds for first, each in references.items()},
         )
         made = 0
@@ -302,18 +328,22 @@ class BargeInBench:
             made += 1
             self.on_progress(0.1 + 0.9 * made / len(sounds), f"{made} of {len(sounds)} sounds")
 
-        # Every other sound of a kind for each kind of client.
-        shares = {True: deque(sounds[::2]), False: deque(sounds[1::2])}
-        callers = [
-            Caller(
+        if self.face.name == "xiaozhi":
+            kinds = [(False, deque(sounds))]
+        else:  # every other sound of a kind for each kind of client
+            kinds = [(True, deque(sounds[::2])), (False, deque(sounds[1::2]))]
+        callers: list[Caller] = []
+        for name, (honours, share) in zip(_names(self.clients), itertools.cycle(kinds)):
+            questions = [each for each in self.questions if tag_of(name) in each.text]
+            caller = Caller(
                 script=script,
-                sounds=shares[number % 2 == 0],
-                honours=number % 2 == 0,
-                name=f"caller {number}",
+                questions=questions or self.questions,
+                sounds=share,
+                honours=honours,
+                name=name,
                 advance=advance,
             )
-            for number in range(self.clients)
-        ]
+            callers.append(caller)
         try:
             async with asyncio.TaskGroup() as group:
                 for caller in callers:
@@ -322,6 +352,10 @@ class BargeInBench:
             expected, _ = failed.split(DuplexdError)
             raise (expected or failed).exceptions[0] from None
         return [trial for caller in callers for trial in caller.trials]
+
+
+def _names(clients: int) -> list[str]:
+    return [f"caller-{number}" for number in range(clients)]
 
 
 @asynccontextmanager
@@ -356,7 +390,7 @@ def _context(requests: Sequence[LlmRequest], trial: Trial) -> str | None:
         return None
     for request in requests:
         messages = request.messages
-        ours = trial.tag in str(messages[0].get("content"))
+        ours = any(trial.tag in str(each.get("content")) for each in messages)
         if ours and request.started >= trial.onset:
             return heard_in_context(messages)
     return None

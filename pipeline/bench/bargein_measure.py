@@ -73,8 +73,12 @@ def is_exact(answer: Heard, reference: Reference) -> bool:
     """No gap and no repeat in what came over the wire: it is the reference, up to its end or to
     where the answer was interrupted.
     """
-    whole = answer.status != "completed" or len(answer.sent) == len(reference.samples)
-    return whole and np.array_equal(answer.sent, reference.samples[: len(answer.sent)])
+    length = len(reference.samples)
+    # A device's last frame is filled up with silence.
+    filled = not answer.sent[length:].any()
+    whole = answer.status != "completed" or len(answer.sent) >= length
+    same = np.array_equal(answer.sent[:length], reference.samples[: len(answer.sent)])
+    return whole and filled and same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +138,8 @@ def outcome_of(trial: Trial, reference: Reference, *, context: str | None) -> Ou
     if fate == "interrupted":
         last = max((end for _, end in pieces), default=trial.onset)
         played = round(sum(end - start for start, end in pieces) * SAMPLE_RATE)
-        decided = trial.paused[-1] if trial.paused else trial.opened
+        signs = trial.signs
+        decided = signs.paused[-1] if signs.paused else signs.opened
         return Outcome(
             **common,
             stop_ms=max(0.0, last - trial.onset) * 1000,
@@ -143,7 +148,7 @@ def outcome_of(trial: Trial, reference: Reference, *, context: str | None) -> Ou
             prefix=None if context is None else reference.text.startswith(context),
         )
     if fate == "resumed":
-        again = _gap_end(pieces, since=trial.onset, until=trial.resumed[-1])
+        again = _gap_end(pieces, since=trial.onset, until=trial.signs.resumed[-1])
         return Outcome(
             **common,
             resume_ms=max(0.0, again - trial.end) * 1000,
@@ -163,12 +168,13 @@ def _gap_end(pieces: Sequence[tuple[float, float]], *, since: float, until: floa
 
 
 def _fate(trial: Trial) -> Fate:
-    if trial.opened:
+    signs = trial.signs
+    if signs.opened:
         return "interrupted"
-    if not trial.paused:
+    if not signs.paused:
         return "unnoticed"
     ends = [end for _, end in trial.answer.pieces]
-    resumed = len(trial.resumed) == len(trial.paused) and max(ends, default=0.0) > trial.end
+    resumed = len(signs.resumed) == len(signs.paused) and max(ends, default=0.0) > trial.end
     return "resumed" if resumed else "lost"
 
 

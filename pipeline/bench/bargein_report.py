@@ -93,6 +93,7 @@ def _figures(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         ("stop, a client that honours pauses", "stop_ms"),
         ("stop, a client that does not", "stop_plain_ms"),
         ("the same from the decision, less the lead", "stop_plain_beyond_ms"),
+        ("the same of a device, two decoded frames more", "stop_decoded_ms"),
         ("goes on after a backchannel or a noise", "resume_ms"),
     )
     for words, name in spans:

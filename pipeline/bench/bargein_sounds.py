@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pipeline.bench.bargein_noises import ShapedNoise
@@ -77,6 +77,13 @@ def noise_clip(noise: ShapedNoise, number: int) -> Clip:
         end=last / MICROPHONE_RATE,
         kind="command",
     )
+
+
+def tagged(clip: Clip, tag: str) -> Clip:
+    """The clip as a recogniser hears it that adds a tag to its text."""
+    text = f"{clip.text} {tag}"
+    more = len(text) - len(clip.text)
+    return replace(clip, text=text, ends=(*clip.ends, *clip.ends[-1:] * more))
 
 
 def marked(clips: Iterable[Clip]) -> tuple[list[Clip], list[str]]:

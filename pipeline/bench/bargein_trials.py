@@ -6,17 +6,19 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.bench.bargein_signs import Signs, noticed, told
 from pipeline.bench.bargein_sounds import BargeSound
 from pipeline.bench.client import PacedClient, conversation
+from pipeline.bench.faces import Face
+from pipeline.bench.rig import Server
 from pipeline.bench.speech import Clip
-from pipeline.bench.wire import News, RealtimeWire
-from pipeline.talk.endpoint import Endpoint
+from pipeline.bench.wire import News, RealtimeWire, Wire
 from pipeline.talk.stereo import RATE
 from tts_engine.errors import EngineFailed
 
@@ -38,13 +40,17 @@ class Script:
 
     Parameters:
         server: whom they talk to.
-        questions: what they ask.
+        face: how.
         answer_s: by the answer's first character, how long it plays.
     """
 
-    server: Endpoint
-    questions: tuple[Clip, ...]
+    server: Server
+    face: Face
     answer_s: dict[str, float]
+
+    def whole_s(self, answer: Heard) -> float:
+        """How long an answer is, if nobody interrupts it; 0 where that is not known."""
+        return self.answer_s.get(answer.text[:1], 0.0)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -76,9 +82,7 @@ class Trial:
         tag: names the conversation in the requests to the language model.
         answer: what it was made over; its pieces as they were when the conversation was over.
         onset, end: the first voiced sample and just past the last one.
-        paused: when the client was told to pause, each time.
-        resumed: when to go on, each time.
-        opened: when it was told that a turn opened, which interrupts; 0: never.
+        signs: what the client learned of it.
     """
 
     sound: BargeSound
@@ -87,9 +91,7 @@ class Trial:
     answer: Heard
     onset: float
     end: float
-    paused: list[float] = field(default_factory=list[float])
-    resumed: list[float] = field(default_factory=list[float])
-    opened: float = 0.0
+    signs: Signs = field(default_factory=Signs)
 
 
 class Caller:
@@ -97,10 +99,11 @@ class Caller:
 
     Args:
         script: what all callers do.
+        questions: what it asks.
         sounds: shared by the callers of a kind; each takes the next one.
         honours: falls silent at a pause, and cancels echoes, as the talk page does; False: is a
-            client that knows neither.
-        name: names the conversations.
+            client that knows neither, as a device.
+        name: names the conversations: letters, digits, `-`.
         advance: called after every sound.
     """
 
@@ -108,12 +111,14 @@ class Caller:
         self,
         *,
         script: Script,
+        questions: Sequence[Clip],
         sounds: deque[BargeSound],
         honours: bool,
         name: str,
         advance: Callable[[], None],
     ) -> None:
         self._script = script
+        self._questions = questions
         self._sounds = sounds
         self._honours = honours
         self._name = name
@@ -130,21 +135,30 @@ class Caller:
         """
         while self._sounds:
             self._conversations += 1
-            tag = f"[{self._name}-{self._conversations}]"
-            wire = RealtimeWire(
-                pauses=self._honours,
-                echo_cancelled=self._honours,
-                session={"instructions": tag},
-            )
+            face = self._script.face
+            tag, wire = self._wire()
             async with conversation(
-                self._script.server, wire, honours_pauses=self._honours
+                face.endpoint(self._script.server, self._name),
+                wire,
+                frame_ms=face.frame_ms,
+                honours_pauses=self._honours,
             ) as client:
-                talk = _Talk(client, self._script, self._random)
+                talk = _Talk(client, self._script, self._questions, self._random)
                 trials = await self._converse(talk, tag)
                 # The last answer is heard to its end: only then all of it can be compared.
                 await talk.until_over()
             talk.settle()
             self.trials += trials
+
+    def _wire(self) -> tuple[str, Wire]:
+        """A conversation's protocol, and what names it in the requests to the language model."""
+        if self._script.face.name == "xiaozhi":  # a device has no instructions of its own
+            return tag_of(self._name), self._script.face.wire()
+        tag = tag_of(f"{self._name}-{self._conversations}")
+        wire = RealtimeWire(
+            pauses=self._honours, echo_cancelled=self._honours, session={"instructions": tag}
+        )
+        return tag, wire
 
     async def _converse(self, talk: _Talk, tag: str) -> list[Trial]:
         trials: list[Trial] = []
@@ -164,17 +178,30 @@ class Caller:
             return None
         trial, first = talk.make(sound, answer, honours=self._honours, tag=tag)
         await talk.verdict(trial, first)
-        if trial.opened:
+        opened = trial.signs.opened
+        if opened:
             await talk.next_answer(answer)
-        return trial if trial.opened or not talk.over(answer) else None
+        return trial if opened or not talk.over(answer) else None
+
+
+def tag_of(name: str) -> str:
+    """What names a conversation in the requests to the language model."""
+    return f"[{name}]"
 
 
 class _Talk:
     """A conversation as its client follows it."""
 
-    def __init__(self, client: PacedClient, script: Script, chance: random.Random) -> None:
+    def __init__(
+        self,
+        client: PacedClient,
+        script: Script,
+        questions: Sequence[Clip],
+        chance: random.Random,
+    ) -> None:
         self._client = client
         self._script = script
+        self._questions = questions
         self._chance = chance
         #: answers by name, in the order of their beginning
         self.heard: dict[str, Heard] = {}
@@ -225,7 +252,7 @@ class _Talk:
         answer = self._now()
         if answer is None or not answer.text or not self._samples:
             return None
-        left_s = self._script.answer_s.get(answer.text[0], 0.0) - self._samples / RATE
+        left_s = self._script.whole_s(answer) - self._samples / RATE
         return answer if left_s > _LEFT_S else None
 
     async def playing(self) -> Heard:
@@ -236,7 +263,7 @@ class _Talk:
                 lambda: self._now() is None or self._sounding() is not None, timeout_s=_ANSWER_S
             )
         while (answer := self._sounding()) is None:
-            question = self._chance.choice(self._script.questions)
+            question = self._chance.choice(self._questions)
             self._client.say(self._client.sound(question.samples))
             if not await self._client.until(
                 lambda: self._sounding() is not None, timeout_s=_ANSWER_S
@@ -283,10 +310,11 @@ class _Talk:
 
         def settled() -> bool:
             self._note(trial, first)
-            return bool(trial.opened) or (
+            signs = trial.signs
+            return bool(signs.opened) or (
                 time.monotonic() > trial.end
-                and bool(trial.paused)
-                and len(trial.resumed) == len(trial.paused)
+                and bool(signs.paused)
+                and len(signs.resumed) == len(signs.paused)
                 and self._waited(trial, _VERDICT_S / 3)
             )
 
@@ -296,15 +324,20 @@ class _Talk:
 
     def _waited(self, trial: Trial, seconds: float) -> bool:
         """So much has passed since it went on: a verdict may come after that."""
-        return time.monotonic() > max(trial.end, trial.resumed[-1]) + seconds
+        return time.monotonic() > max(trial.end, trial.signs.resumed[-1]) + seconds
 
     def _note(self, trial: Trial, first: int) -> None:
-        news = [each for each in self._news()[first:] if each.at >= trial.onset]
-        opened = next((each.at for each in news if each.kind == "opened"), 0.0)
-        told = [each for each in news if not opened or each.at <= opened]
-        trial.opened = opened
-        trial.paused = [each.at for each in told if each.kind == "paused"]
-        trial.resumed = [each.at for each in told if each.kind == "resumed"]
+        news = self._news()
+        if self._script.face.name == "realtime":
+            trial.signs = told(news[first:], since=trial.onset)
+            return
+        trial.signs = noticed(
+            news,
+            answer=trial.answer.name,
+            whole_s=self._script.whole_s(trial.answer),
+            since=trial.onset,
+            now=time.monotonic(),
+        )
 
     def settle(self) -> None:
         """The conversation is over: notes what was sent and what was played of each answer."""

@@ -15,11 +15,14 @@ Memory is the server's RSS: `mb_per_session` is what it grows by while `MEMORY_S
 its first conversations on; `growth_mb` by how much it grows over 200 more that were closed, counted
 from after those. `gc_pause_ms_max` is the longest pause of the garbage collector in all of it while
 anybody talked, `gc_idle_ms_max` while nobody did, as the server tells in
-`duplexd_gc_pause_seconds_max`; the peer does not tell.
+`duplexd_gc_pause_seconds_max`; the peer does not tell. `alone` is the step of one conversation,
+held longer; `beyond_alone_ms` how much later than there the first frame of an answer comes in the
+largest step that was in real time, 95th percentiles.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 import time
@@ -35,6 +38,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.bench import rig
 from pipeline.bench.analysis import rounded
+from pipeline.bench.faces import Face, Name, no_peer
 from pipeline.bench.progress import OnProgress
 from pipeline.bench.rig import Server
 from pipeline.bench.sessions_load import LoadPlan
@@ -52,6 +56,8 @@ MEMORY_SESSIONS = 40
 CLOSED_SESSIONS = 200
 #: the daemon collects closed conversations soon after
 _SETTLED_S = 2.5
+#: cycles of a single conversation for each of the others': its 95th percentile needs some turns
+_ALONE_CYCLES = 3
 GC_PAUSE = "duplexd_gc_pause_seconds_max"
 
 
@@ -61,12 +67,14 @@ class SessionsResult:
 
     Parameters:
         steps: by their number of conversations.
+        alone: a single one.
         mb_per_session, growth_mb, gc_pause_ms_max, gc_idle_ms_max: see the module; None: not
             measured, or not told.
         peer: the same of the stock pipecat pipeline.
     """
 
     steps: list[SessionsStep] = field(default_factory=list[SessionsStep])
+    alone: SessionsStep | None = None
     mb_per_session: float | None = None
     growth_mb: float | None = None
     gc_pause_ms_max: float | None = None
@@ -76,18 +84,27 @@ class SessionsResult:
     @property
     def max_real_time(self) -> int:
         """The largest step that was in real time, below the first that was not."""
-        most = 0
-        for step in self.steps:
-            if not step.real_time:
-                break
-            most = step.n
-        return most
+        return self._best.n if self._best else 0
+
+    @property
+    def beyond_alone_ms(self) -> float | None:
+        """How much later the first frame comes in that step than in a conversation alone."""
+        if self._best is None or self.alone is None:
+            return None
+        return self._best.v2v_p95_ms - self.alone.v2v_p95_ms
+
+    @property
+    def _best(self) -> SessionsStep | None:
+        held = [*itertools.takewhile(lambda step: step.real_time, self.steps)]
+        return held[-1] if held else None
 
     def to_json(self) -> dict[str, Any]:
         """The one object that --json prints."""
         shown: dict[str, Any] = {
             "steps": [step.to_json() for step in self.steps],
             "max_real_time": self.max_real_time,
+            "alone": self.alone.to_json() if self.alone else None,
+            "beyond_alone_ms": rounded(self.beyond_alone_ms),
             "mb_per_session": rounded(self.mb_per_session, 2),
             "growth_mb": rounded(self.growth_mb, 2),
             "gc_pause_ms_max": rounded(self.gc_pause_ms_max, 2),
@@ -100,6 +117,7 @@ def run_sessions(
     config: Config,
     *,
     options: Sequence[str] = ("--engines", "scripted:instant"),
+    face: Name = "realtime",
     frame_ms: int = 60,
     counts: Sequence[int] | None = None,
     start: int = 10,
@@ -117,7 +135,8 @@ def run_sessions(
     Args:
         config: names the folder of the embedded voice, which speaks.
         options: of `run.py serve`.
-        frame_ms: length of audio messages, both ways.
+        face: by which protocol the daemon is asked; devices listen while they play.
+        frame_ms: length of audio messages, both ways; devices are always sent 60 ms.
         counts: the steps; None: they are searched for, from `start` up to `most`.
         core: what the server runs on; None: the last core of this machine, if it has another one.
         peer: measures the stock pipecat pipeline as well, afterwards.
@@ -128,9 +147,13 @@ def run_sessions(
         on_progress: told what goes on.
 
     Raises:
-        BadRequest: there is no such core, or the frame does not divide a cycle.
+        BadRequest: there is no such core, the frame does not divide a cycle, or the peer does not
+            speak the protocol.
         DuplexdError: a server does not start, or the clients fail.
     """
+    if peer:
+        no_peer(face)
+    spoken_to = Face(name=face, frame_ms=frame_ms)
     talk = talk or spoken_talk(config)
     if round(talk.cycle_s * 1000) % frame_ms:
         raise BadRequest(
@@ -140,8 +163,8 @@ def run_sessions(
         bench = _Bench(
             folder=Path(folder),
             talk=talk,
-            frame_ms=frame_ms,
-            lead_ms=config.realtime.lead_ms,
+            face=spoken_to,
+            lead_ms=spoken_to.lead_ms(config),
             cores=_cores(core),
             options=options,
             log=log,
@@ -176,6 +199,7 @@ class _Bench:
     Parameters:
         folder: for the clients' files.
         talk: what each conversation does.
+        face: by which protocol our daemon is asked.
         lead_ms: how far our daemon's sending runs ahead of playing.
         cores: the server's, then the clients'; both may be empty.
         cycles: measured cycles of a step.
@@ -183,7 +207,7 @@ class _Bench:
 
     folder: Path
     talk: Talk
-    frame_ms: int
+    face: Face
     lead_ms: int
     cores: tuple[tuple[int, ...], tuple[int, ...]]
     options: Sequence[str]
@@ -194,11 +218,13 @@ class _Bench:
         """Our daemon."""
         sets = {
             **self.talk.sets,
-            "realtime.frame_ms": str(self.frame_ms),
+            **self.face.sets,
+            "realtime.frame_ms": str(self.face.frame_ms),
             "server.max_sessions": "10000",
         }
         with self._server(rig.daemon, sets) as server:
-            plan = self._plan(server, path="/v1/realtime", dialect="realtime", lead_ms=self.lead_ms)
+            path = self.face.path("{client}")
+            plan = self._plan(server, path=path, dialect=self.face.name, lead_ms=self.lead_ms)
             result = self._measured(server, plan, steps, closed=closed, progress=progress)
             pauses = _gc_pauses_ms(server)
             result.gc_pause_ms_max = pauses.get("talk")
@@ -208,7 +234,7 @@ class _Bench:
     def peer(self, steps: Steps, *, progress: _Progress) -> SessionsResult:
         """The stock pipecat pipeline, which sends without a lead."""
         with self._server(rig.peer, self.talk.sets) as server:
-            path = rig.path_of("timeout", frame_ms=self.frame_ms)
+            path = rig.path_of("timeout", frame_ms=self.face.frame_ms)
             plan = self._plan(server, path=path, dialect="peer", lead_ms=0.0)
             steps = replace(steps, start=max(1, steps.start // 4))
             return self._measured(server, plan, steps, closed=0, progress=progress)
@@ -233,7 +259,7 @@ class _Bench:
             dialect=dialect,
             lead_ms=lead_ms,
             cycle=str(file),
-            frame_ms=self.frame_ms,
+            frame_ms=self.face.frame_ms,
             speech_s=self.talk.speech_s,
             answer_s=self.talk.answer_s,
             cycles=1 + self.cycles,
@@ -247,7 +273,7 @@ class _Bench:
         self, server: Server, plan: LoadPlan, steps: Steps, *, closed: int, progress: _Progress
     ) -> SessionsResult:
         result = SessionsResult()
-        parts = steps.about + 1 + -(-closed // MEMORY_SESSIONS)
+        parts = steps.about + 2 + -(-closed // MEMORY_SESSIONS)
         done = 0
 
         def step(n: int, plan: LoadPlan) -> SessionsStep:
@@ -259,6 +285,9 @@ class _Bench:
         cycle_s = self.talk.cycle_s
         brief = replace(plan, cycles=1, spread_s=cycle_s / 4, window_s=[cycle_s / 4, cycle_s])
         step(2, brief)  # what is made once per process
+        cycles = _ALONE_CYCLES * self.cycles
+        alone = replace(plan, cycles=1 + cycles, window_s=[cycle_s, (1 + cycles) * cycle_s])
+        result.alone = step(1, alone)
         if closed:
             self._memory(server, result, brief, closed=closed, step=step)
 

@@ -8,8 +8,9 @@ from typing import Literal
 
 from pipeline.bench.sessions_wire import BINARY, message, realtime_audio_ms
 from pipeline.bench.wire import RealtimeWire
+from pipeline.bench.xiaozhi_wire import DOWNLINK_MS, XiaozhiWire
 
-Name = Literal["realtime", "peer"]
+Name = Literal["realtime", "xiaozhi", "peer"]
 
 #: bytes of a millisecond of the peer's answers: 24 kHz, two bytes a sample
 _PEER_BYTES_PER_MS = 48
@@ -34,6 +35,13 @@ def dialect_of(name: Name) -> Dialect:
     """The dialect of a server."""
     if name == "peer":
         return Dialect(opening=b"", frame=message, audio_ms=_peer_audio_ms)
+    if name == "xiaozhi":
+        device = XiaozhiWire()
+        return Dialect(
+            opening=b"".join(map(message, device.opening())),
+            frame=lambda pcm: message(device.frame(pcm)),
+            audio_ms=lambda opcode, _: DOWNLINK_MS if opcode == BINARY else 0.0,
+        )
     wire = RealtimeWire()
     return Dialect(
         opening=b"".join(map(message, wire.opening())),

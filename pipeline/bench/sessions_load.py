@@ -35,8 +35,9 @@ from pipeline.bench.wire import MICROPHONE_RATE
 
 #: a frame later than this is late, seconds
 LATE_S = 0.020
-#: an answer is whole from this share of its length on: its last frame may be a short one
-WHOLE = 0.95
+#: an answer is whole within these shares of its length: its last frame may be a short one, or
+#: filled up. One that is longer has something of another conversation's in it
+WHOLE, MORE = 0.95, 1.05
 #: bytes that may wait for a server that does not read; then the conversation is given up
 _BACKLOG = 4 * 1024 * 1024
 
@@ -46,7 +47,8 @@ class LoadPlan:
     """What a process has to do.
 
     Parameters:
-        host, port, path: of the server.
+        host, port, path: of the server; `{client}` in the path stands for a name of the
+            conversation's own.
         headers: of the handshake.
         dialect: the protocol, see `sessions_dialects`.
         lead_ms: how far the server's sending runs ahead of playing.
@@ -146,12 +148,14 @@ class LoadSession(asyncio.Protocol):
         self,
         *,
         plan: LoadPlan,
+        number: int,
         dialect: Dialect,
         frames: Sequence[bytes],
         window: tuple[float, float],
         result: LoadResult,
     ) -> None:
         self._plan = plan
+        self._number = number
         self._dialect = dialect
         self._frames = frames
         self._window = window
@@ -172,7 +176,8 @@ class LoadSession(asyncio.Protocol):
         plan = self._plan
         headers = [(name, value) for name, value in plan.headers]
         host = f"{plan.host}:{plan.port}"
-        socket.write(handshake(host=host, path=plan.path, headers=headers))
+        path = plan.path.replace("{client}", f"bench-{self._number}")
+        socket.write(handshake(host=host, path=path, headers=headers))
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol."""
@@ -243,7 +248,8 @@ class LoadSession(asyncio.Protocol):
         self._result.asked += plan.cycles
         for cycle in range(plan.cycles):
             answer = self._answers.get(cycle)
-            if answer is not None and answer.ms >= WHOLE * plan.answer_s * 1000:
+            share = answer.ms / plan.answer_s / 1000 if answer is not None else 0.0
+            if answer is not None and WHOLE <= share <= MORE:
                 self._result.answered += 1
                 ended = self._began + plan.speech_s
                 ended += cycle * len(self._frames) * plan.frame_ms / 1000
@@ -280,7 +286,12 @@ async def hold(plan: LoadPlan, pcm: bytes, began: float) -> LoadResult:
         try:
             _, session = await asyncio.get_running_loop().create_connection(
                 lambda: LoadSession(
-                    plan=plan, dialect=dialect, frames=frames, window=window, result=result
+                    plan=plan,
+                    number=number,
+                    dialect=dialect,
+                    frames=frames,
+                    window=window,
+                    result=result,
                 ),
                 plan.host,
                 plan.port,

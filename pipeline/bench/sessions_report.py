@@ -14,7 +14,7 @@ from pipeline.bench.report import Report, table, write_both
 from pipeline.bench.sessions import SessionsResult
 from pipeline.bench.sessions_step import SessionsStep
 
-_HEAD = ("conversations", "of a core", "each", "late", "answered", "v2v p50", "in real time")
+_HEAD = ("conversations", "of a core", "each", "late", "answered", "v2v p50", "p95", "in real time")
 
 
 def write_report(result: SessionsResult, folder: Path, facts: Mapping[str, str]) -> Path:
@@ -80,6 +80,7 @@ def _figures(result: SessionsResult) -> Iterator[tuple[str, str]]:
     told = (
         ("memory of a conversation, MB", result.mb_per_session),
         ("growth over the conversations that were closed, MB", result.growth_mb),
+        ("first frame later than for a single conversation, p95, ms", result.beyond_alone_ms),
         ("longest pause of the garbage collector, ms", result.gc_pause_ms_max),
         ("the same when nobody talked, ms", result.gc_idle_ms_max),
     )
@@ -96,5 +97,6 @@ def _row(step: SessionsStep) -> list[str]:
         f"{step.late_rate:.2%}",
         f"{step.answered_rate:.1%}",
         f"{step.v2v_ms:.0f} ms",
+        f"{step.v2v_p95_ms:.0f} ms",
         "yes" if step.real_time else "no",
     ]

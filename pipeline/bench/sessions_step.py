@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from pipeline.bench.rig import Server
 from pipeline.bench.sessions_load import LoadPlan, LoadResult, result_of
 from pipeline.talk.daemon import RUN
@@ -35,8 +37,9 @@ class SessionsStep:
         cpu_core: share of one core that the server used, its children left out.
         late_rate: share of audio frames that came more than 20 ms after they were due.
         dry_rate: share that came after the client had played out all it had.
-        answered_rate: turns whose answer came whole before the next turn.
-        v2v_ms: median, from the end of the speech to the first frame of the answer.
+        answered_rate: turns whose answer came whole, and nothing else, before the next turn.
+        v2v_ms, v2v_p95_ms: from the end of the speech to the first frame of the answer; median and
+            95th percentile.
         memory_mb: of the server, while all of them lived.
         behind_ms: the most that the clients were behind with their own sending.
         failures: conversations that were refused or broke off.
@@ -48,6 +51,7 @@ class SessionsStep:
     dry_rate: float
     answered_rate: float
     v2v_ms: float
+    v2v_p95_ms: float
     memory_mb: float
     behind_ms: float
     failures: int
@@ -107,6 +111,7 @@ def _step(n: int, result: LoadResult, *, cpu: float, memory_mb: float) -> Sessio
         dry_rate=result.dry / frames,
         answered_rate=result.answered / max(result.asked, 1),
         v2v_ms=times[len(times) // 2] if times else 0.0,
+        v2v_p95_ms=float(np.percentile(times, 95)) if times else 0.0,
         memory_mb=memory_mb,
         behind_ms=result.behind_ms,
         failures=len(result.failures),

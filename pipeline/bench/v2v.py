@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,12 +18,21 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.bench import rig
-from pipeline.bench.analysis import Measured, by_kind, own_summary, percentiles, ratios, summary
+from pipeline.bench.analysis import (
+    Measured,
+    by_kind,
+    own_summary,
+    percentiles,
+    ratios,
+    rounded,
+    summary,
+)
 from pipeline.bench.contest import Contestant, Outcome, Rules, contest
+from pipeline.bench.faces import Face, Name, no_peer
 from pipeline.bench.progress import OnProgress
+from pipeline.bench.rig import Server
 from pipeline.bench.speech import Clip
 from pipeline.bench.texts import REPLIES
-from pipeline.bench.wire import RealtimeWire
 from services.scripted.spec import ScriptedSpec
 from tts_engine.errors import BadRequest
 
@@ -37,6 +47,8 @@ FLOORS, CEILINGS = (100, 200, 300, 400), (600, 1200, 2000)
 _FINALISE_MS = 96
 #: conversations at a time in a sweep: waits are what it compares
 _SWEEP_CLIENTS = 4
+#: how often the first utterance is said again, each time first in its conversation
+_AGAIN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +62,7 @@ class V2vPlan:
         repeat: how often all of it is said.
         rules: how.
         speculation: the daemon makes answers before the turn is over.
+        face: by which protocol the daemon is asked.
         peer: the stock pipecat pipeline is measured too.
         sweep: the daemon is measured with every pair of FLOORS and CEILINGS too.
         log: where the daemon's log goes; None discards it.
@@ -61,6 +74,7 @@ class V2vPlan:
     repeat: int = 1
     rules: Rules = field(default_factory=Rules)
     speculation: bool = True
+    face: Name = "realtime"
     peer: bool = False
     sweep: bool = False
     log: Path | None = None
@@ -68,6 +82,9 @@ class V2vPlan:
     def __post_init__(self) -> None:
         if not self.clips:
             raise BadRequest("There is nothing to say")
+        if self.peer:
+            no_peer(self.face)
+        self.spoken_to()
         if self._recogniser_is_scripted and not all(clip.text for clip in self.clips):
             raise BadRequest(
                 "A scripted recogniser has to be told what is said",
@@ -82,6 +99,7 @@ class V2vPlan:
     def sets(self) -> dict[str, str]:
         """Keys of the configuration: the real detector for all, and what is said and answered."""
         keys = {"vad.provider": "silero", "turns.speculate": json.dumps(self.speculation)}
+        keys |= self.spoken_to().sets
         if self.spec is not None:
             keys["turns.finalise_ms"] = str(_FINALISE_MS)
         if self.spec is not None and self.spec.llm is not None:
@@ -95,6 +113,16 @@ class V2vPlan:
                 "scripted.transcripts": json.dumps(texts, ensure_ascii=False),
             }
         return keys
+
+    def spoken_to(self) -> Face:
+        """How the daemon is reached. Devices wait until they are asked; they send Opus, unless
+        marks are to be read in what they say.
+
+        Raises:
+            BadRequest: devices do not send such frames.
+        """
+        codec = "pcm" if self._recogniser_is_scripted else "opus"
+        return Face(name=self.face, frame_ms=self.rules.frame_ms, mode="auto", codec=codec)
 
     def spoken(self) -> list[Clip]:
         """The clips as they are said."""
@@ -125,6 +153,36 @@ class SweepPoint:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstTurn:
+    """The first turn after the daemon's start, beside the same one later. Milliseconds.
+
+    Parameters:
+        v2v_ms: None: it was missed.
+        again_ms: the median of the same utterance, first in its conversation too.
+    """
+
+    v2v_ms: float | None
+    again_ms: float | None
+
+    @classmethod
+    def of(cls, first: Measured, again: Sequence[Measured]) -> FirstTurn:
+        """Compares them."""
+        known = [turn.v2v_ms for turn in again if turn.v2v_ms is not None]
+        return cls(v2v_ms=first.v2v_ms, again_ms=statistics.median(known) if known else None)
+
+    def to_json(self) -> dict[str, float | None]:
+        """As --json has it; `excess_ms` is what the first one took longer."""
+        excess = (
+            None if self.v2v_ms is None or self.again_ms is None else self.v2v_ms - self.again_ms
+        )
+        return {
+            "v2v_ms": rounded(self.v2v_ms),
+            "again_ms": rounded(self.again_ms),
+            "excess_ms": rounded(excess),
+        }
+
+
 @dataclass(slots=True, kw_only=True)
 class V2vResult:
     """What `bench v2v` found out.
@@ -132,12 +190,14 @@ class V2vResult:
     Parameters:
         plan: what was measured.
         own: the daemon's turns.
+        first: the first of them.
         peers: those of the peer, by variant.
         sweep: one point for each pair of waits.
     """
 
     plan: V2vPlan
     own: Outcome
+    first: FirstTurn
     peers: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     sweep: list[SweepPoint] = field(default_factory=list[SweepPoint])
 
@@ -148,7 +208,9 @@ class V2vResult:
         peers = {name: summary(outcome.turns) for name, outcome in self.peers.items()}
         outcomes = {OWN: self.own, **self.peers}
         return {
+            "face": plan.face,
             **own,
+            "first_turn": self.first.to_json(),
             "peer": peers,
             "ratio_p50": ratios(own, peers),
             "by_kind": {name: by_kind(each.turns) for name, each in outcomes.items()},
@@ -172,11 +234,15 @@ def run_v2v(plan: V2vPlan, *, on_progress: OnProgress = lambda share, words: Non
     """
     clips = plan.spoken()
     pairs = _pairs() if plan.sweep else []
-    steps = _Steps(len(clips) * (1 + len(PEERS) * plan.peer + len(pairs)), on_progress)
+    count = len(clips) * (1 + len(PEERS) * plan.peer + len(pairs)) + _AGAIN
+    steps = _Steps(count, on_progress)
     steps.say("starting the servers")
     with _contestants(plan) as contestants:
         outcomes = asyncio.run(contest(contestants, clips, plan.rules, advance=steps.turn))
-    result = V2vResult(plan=plan, own=outcomes.pop(OWN), peers=outcomes)
+        own = outcomes.pop(OWN)
+        again = asyncio.run(_again(contestants[0], clips[0], plan.rules, steps))
+    first = FirstTurn.of(own.turns[0], again)
+    result = V2vResult(plan=plan, own=own, first=first, peers=outcomes)
     for floor_ms, ceiling_ms in pairs:
         result.sweep.append(_sweep_point(plan, clips, floor_ms, ceiling_ms, steps))
     return result
@@ -187,7 +253,7 @@ def _contestants(plan: V2vPlan) -> Iterator[list[Contestant]]:
     """The servers, ready."""
     with ExitStack() as stack:
         own = stack.enter_context(rig.daemon(plan.options, sets=plan.sets, log=plan.log))
-        contestants = [Contestant(name=OWN, endpoint=own.endpoint, wire=RealtimeWire)]
+        contestants = [_own(plan, own, name=OWN)]
         if plan.peer:
             from pipeline.bench.peer_wire import PeerWire
 
@@ -203,6 +269,20 @@ def _contestants(plan: V2vPlan) -> Iterator[list[Contestant]]:
         yield contestants
 
 
+def _own(plan: V2vPlan, server: Server, *, name: str, client: str = "bench") -> Contestant:
+    face = plan.spoken_to()
+    return Contestant(name=name, endpoint=face.endpoint(server, client), wire=face.wire)
+
+
+async def _again(own: Contestant, clip: Clip, rules: Rules, steps: _Steps) -> list[Measured]:
+    """The first utterance as the first of further conversations."""
+    turns: list[Measured] = []
+    for _ in range(_AGAIN):
+        outcomes = await contest([own], [clip], rules, advance=steps.turn)
+        turns += outcomes[own.name].turns
+    return turns
+
+
 # --- the sweep --------------------------------------------------------------------------------
 def _pairs() -> list[tuple[int, int]]:
     return [(floor, ceiling) for floor in FLOORS for ceiling in CEILINGS if floor <= ceiling]
@@ -213,10 +293,11 @@ def _sweep_point(
 ) -> SweepPoint:
     waits = {"turns.floor_ms": str(floor_ms), "turns.ceiling_ms": str(ceiling_ms)}
     with rig.daemon(plan.options, sets={**plan.sets, **waits}) as server:
-        own = Contestant(
-            name=f"{floor_ms}-{ceiling_ms} ms", endpoint=server.endpoint, wire=RealtimeWire
-        )
-        turns = asyncio.run(_together(own, clips, plan.rules, steps))
+        name = f"{floor_ms}-{ceiling_ms} ms"
+        clients = [
+            _own(plan, server, name=name, client=f"bench-{at}") for at in range(_SWEEP_CLIENTS)
+        ]
+        turns = asyncio.run(_together(clients, clips, plan.rules, steps))
     found = summary(turns)
     return SweepPoint(
         floor_ms=floor_ms,
@@ -228,19 +309,20 @@ def _sweep_point(
 
 
 async def _together(
-    own: Contestant, clips: Sequence[Clip], rules: Rules, steps: _Steps
+    clients: Sequence[Contestant], clips: Sequence[Clip], rules: Rules, steps: _Steps
 ) -> list[Measured]:
     """Some conversations at a time, each with its share of the clips."""
-    shares = [share for at in range(_SWEEP_CLIENTS) if (share := clips[at::_SWEEP_CLIENTS])]
+    shares = [clips[at :: len(clients)] for at in range(len(clients))]
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(contest([own], share, rules, advance=steps.turn))
-                for share in shares
+                group.create_task(contest([client], share, rules, advance=steps.turn))
+                for client, share in zip(clients, shares, strict=True)
+                if share
             ]
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from None
-    return [turn for task in tasks for turn in task.result()[own.name].turns]
+    return [turn for task in tasks for each in task.result().values() for turn in each.turns]
 
 
 class _Steps:

@@ -41,6 +41,7 @@ def _own(found: dict[str, Any]) -> Iterator[Text]:
         ("decision to first byte, audio ready, p50", found["commit_to_byte_ms"]["p50"]),
         ("text and decision to first byte, p50", found["framework_ms"]["p50"]),
         ("over what decision and engines allow, p95", found["bound_excess_ms"]["p95"]),
+        ("the first turn longer than the same one later", found["first_turn"]["excess_ms"]),
         ("sent late by the client itself, p99", found["client_late_ms"]["p99"]),
     )
     for words, ms in told:

@@ -10,6 +10,7 @@ import typer
 from pipeline.commands.bench_asr import asr
 from pipeline.commands.bench_options import (
     BenchEngines,
+    FaceName,
     FrameMs,
     Json,
     LogFile,
@@ -65,6 +66,7 @@ def v2v(
             "--speculation/--no-speculation", help="Make answers before the turn is over, or not."
         ),
     ] = True,
+    face: FaceName = "realtime",
     peer: Peer = None,
     speech: Annotated[
         Path | None,
@@ -95,7 +97,7 @@ def v2v(
         float,
         typer.Option("--timeout-s", min=1, help="An answer that is not heard by then was missed."),
     ] = 10.0,
-    frame_ms: FrameMs = 20,
+    frame_ms: FrameMs = None,
     as_json: Json = False,
     report: ReportFolder = None,
     log: LogFile = None,
@@ -129,8 +131,13 @@ def v2v(
                 spec=parse_spec(chosen) if chosen else None,
                 clips=tuple(clips_of(settings, turns=turns, folder=speech, snr_db=snr)),
                 repeat=repeat,
-                rules=Rules(frame_ms=frame_ms, timeout_s=timeout_s, room=room(snr)),
+                rules=Rules(
+                    frame_ms=frame_ms or (60 if face == "xiaozhi" else 20),
+                    timeout_s=timeout_s,
+                    room=room(snr),
+                ),
                 speculation=speculation,
+                face=face,
                 peer=peer is not None,
                 sweep=sweep,
                 log=log,
@@ -155,6 +162,7 @@ def bargein(
         ),
     ] = 200,
     clients: Annotated[int, typer.Option("--clients", min=1, help="Conversations at a time.")] = 12,
+    face: FaceName = "realtime",
     quick: Quick = False,
     as_json: Json = False,
     report: ReportFolder = None,
@@ -178,6 +186,7 @@ def bargein(
                 settings,
                 options=serve_options(config, overrides(sets, engines=engines)),
                 spec=parse_spec(engines),
+                face=face,
                 sounds=sounds,
                 clients=clients,
                 quick=quick,
@@ -204,9 +213,10 @@ def sessions(
     memory: Annotated[
         bool, typer.Option("--memory/--no-memory", help="Measure what conversations hold, or not.")
     ] = True,
+    face: FaceName = "realtime",
     peer: Peer = None,
     quick: Quick = False,
-    frame_ms: FrameMs = 60,
+    frame_ms: FrameMs = None,
     as_json: Json = False,
     report: ReportFolder = None,
     log: LogFile = None,
@@ -227,7 +237,8 @@ def sessions(
             result = run_sessions(
                 settings,
                 options=serve_options(config, overrides(sets, engines=engines)),
-                frame_ms=frame_ms,
+                face=face,
+                frame_ms=frame_ms or 60,
                 counts=numbers(counts),
                 core=core,
                 peer=peer is not None,

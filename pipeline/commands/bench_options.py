@@ -47,12 +47,22 @@ Peer = Annotated[
     Literal["pipecat"] | None,
     typer.Option("--peer", metavar="pipecat", help="Measure the stock pipecat pipeline beside it."),
 ]
+FaceName = Annotated[
+    Literal["realtime", "xiaozhi"],
+    typer.Option("--face", help="Talk to it as a Realtime client, or as a Xiaozhi device."),
+]
 LogFile = Annotated[
     Path | None, typer.Option("--log", metavar="FILE", help="Log of the daemon that is measured.")
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="A tenth of it, to see that it works.")]
 FrameMs = Annotated[
-    int, typer.Option("--frame-ms", min=10, max=100, help="Length of audio frames, milliseconds.")
+    int | None,
+    typer.Option(
+        "--frame-ms",
+        min=10,
+        max=100,
+        help="Length of audio frames, milliseconds: 20 in v2v, 60 of devices and in sessions.",
+    ),
 ]
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from pipeline.bench.bargein import BargeInBench
-from pipeline.bench.bargein_sounds import ANSWERS, BargeSound, Kind, marked
+from pipeline.bench.bargein_sounds import ANSWERS, BargeSound, Kind, marked, tagged
+from pipeline.bench.bargein_trials import tag_of
+from pipeline.bench.faces import Face
 from pipeline.bench.speech import Clip
 from services.scripted.spec import LlmSpec
 from services.scripted.speech import synthetic_speech
@@ -84,6 +86,28 @@ async def test_a_whole_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["stop_ms"]["p50"] is not None
     assert found["stop_plain_ms"]["p50"] is not None
     assert found["truncation_chars"]["median"] is not None
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(300)
+async def test_devices() -> None:
+    """They are told of nothing: what became of a sound is read from what comes."""
+    questions = [tagged(clip("给我讲个故事", 0.8), tag_of(f"caller-{at}")) for at in range(2)]
+    clips, texts = marked([*questions, *(clip(text, seconds) for _, text, seconds in MADE)])
+    sounds = [
+        BargeSound(kind=kind, clip=each) for (kind, _, _), each in zip(MADE, clips[2:], strict=True)
+    ]
+    face = Face(name="xiaozhi", frame_ms=60, mode="realtime", codec="pcm")
+    running = bench(clips, texts, face=face, questions=tuple(clips[:2]), lead_ms=120)
+    result = await running.run(sounds)
+    found = result.to_json()
+    assert found["sounds"]["interruption"]["interrupted"] == 2
+    for kind in ("backchannel", "noise"):
+        assert found["sounds"][kind]["interrupted"] == found["sounds"][kind]["lost"] == 0
+    assert found["context_is_prefix_rate"] == 1.0
+    assert found["truncation_chars"]["median"] <= 1
+    assert found["stop_ms"]["p50"] is None
+    assert found["stop_decoded_ms"]["p50"] == found["stop_plain_ms"]["p50"] + 120
 
 
 @pytest.mark.timeout(300)

@@ -21,6 +21,7 @@ from pipeline.bench.bargein_measure import (
     reference_of,
 )
 from pipeline.bench.bargein_report import bargein_table, build, write_report
+from pipeline.bench.bargein_signs import Signs
 from pipeline.bench.bargein_sounds import BargeSound, Kind
 from pipeline.bench.bargein_trials import Heard, Trial
 from pipeline.bench.speech import Clip
@@ -48,7 +49,8 @@ def trial(answer: Heard, *, kind: Kind = "interruption", **changes: Any) -> Tria
     )
     sound = BargeSound(kind=kind, clip=clip)
     found = {"honours": True, "tag": "[a]", "onset": 10.0, "end": 10.2}
-    return Trial(sound=sound, answer=answer, **{**found, **changes})
+    signs = {name: changes.pop(name) for name in ("opened", "paused", "resumed") if name in changes}
+    return Trial(sound=sound, answer=answer, signs=Signs(**signs), **{**found, **changes})
 
 
 async def test_the_reference_is_what_the_voice_says(reference: Reference) -> None:
@@ -73,6 +75,11 @@ async def test_exactness(reference: Reference) -> None:
     assert not is_exact(heard(reference, pieces=[], sent=whole[:frame]), reference)
     cut = heard(reference, pieces=[], sent=whole[:frame], status="cancelled")
     assert is_exact(cut, reference)
+    silence = np.zeros(frame, np.int16)
+    filled = heard(reference, pieces=[], sent=np.concatenate((whole, silence)), status="stopped")
+    assert is_exact(filled, reference)
+    more = heard(reference, pieces=[], sent=np.concatenate((whole, silence + 1)))
+    assert not is_exact(more, reference)
 
 
 async def test_an_interruption(reference: Reference) -> None:
@@ -80,7 +87,7 @@ async def test_an_interruption(reference: Reference) -> None:
     played = (reference.ends[chars - 1] + 1) / SAMPLE_RATE
     answer = heard(reference, pieces=[(10.15 - played, 10.15)], status="cancelled")
     found = outcome_of(
-        trial(answer, paused=[10.12], opened=10.4), reference, context=TEXT[: chars + 2]
+        trial(answer, paused=(10.12,), opened=10.4), reference, context=TEXT[: chars + 2]
     )
     assert found.fate == "interrupted"
     assert found.stop_ms == pytest.approx(150)
@@ -104,7 +111,7 @@ async def test_going_on_is_counted_from_the_end_of_the_sound(reference: Referenc
     pieces = [(9.0, 10.12), (10.5, 11.0), (12.0, 13.0)]
     answer = heard(reference, pieces=pieces)
     found = outcome_of(
-        trial(answer, kind="noise", paused=[10.12], resumed=[10.5]), reference, context=None
+        trial(answer, kind="noise", paused=(10.12,), resumed=(10.5,)), reference, context=None
     )
     assert found.fate == "resumed"
     assert found.resume_ms == pytest.approx(300)  # the later silence is another sound's
@@ -114,7 +121,7 @@ async def test_going_on_is_counted_from_the_end_of_the_sound(reference: Referenc
 async def test_a_client_that_was_never_silent_went_on_at_once(reference: Reference) -> None:
     answer = heard(reference, pieces=[(9.0, 10.2), (10.2, 13.0)])
     found = outcome_of(
-        trial(answer, kind="backchannel", paused=[10.12], resumed=[10.3]), reference, context=None
+        trial(answer, kind="backchannel", paused=(10.12,), resumed=(10.3,)), reference, context=None
     )
     assert found.resume_ms == 0
 
@@ -123,9 +130,9 @@ async def test_a_client_that_was_never_silent_went_on_at_once(reference: Referen
     ("changes", "fate"),
     [
         ({}, "unnoticed"),
-        ({"paused": [10.1]}, "lost"),
-        ({"paused": [10.1], "resumed": [10.3]}, "lost"),  # and nothing came after that
-        ({"paused": [10.1], "opened": 10.3}, "interrupted"),
+        ({"paused": (10.1,)}, "lost"),
+        ({"paused": (10.1,), "resumed": (10.3,)}, "lost"),  # and nothing came after that
+        ({"paused": (10.1,), "opened": 10.3}, "interrupted"),
     ],
 )
 async def test_fates(reference: Reference, changes: dict[str, Any], fate: str) -> None:
@@ -180,7 +187,7 @@ async def test_no_sound_is_made_over_an_answer_that_has_ended(
     monkeypatch.setattr(bargein_trials, "_BEFORE_S", (0.0, 0.0))
     nobody: Any = None
     caller = bargein_trials.Caller(
-        script=nobody, sounds=deque(), honours=True, name="a", advance=lambda: None
+        script=nobody, questions=(), sounds=deque(), honours=True, name="a", advance=lambda: None
     )
     talk: Any = Talk()
     sound = trial(heard(reference, pieces=[])).sound
@@ -237,6 +244,21 @@ def test_the_figures() -> None:
         "interrupted": 1,
         "lost": 0,
     }
+
+
+def test_a_device_may_have_decoded_two_frames_more() -> None:
+    stopped = Outcome(
+        kind="interruption",
+        clip="c",
+        honours=False,
+        fate="interrupted",
+        stop_ms=250.0,
+        beyond_ms=0.0,
+    )
+    found = BargeInResult(lead_ms=120.0, face="xiaozhi", outcomes=[stopped]).to_json()
+    assert found["stop_plain_ms"]["p95"] == 250.0
+    assert found["stop_decoded_ms"]["p95"] == 370.0
+    assert found["stop_plain_beyond_ms"]["p95"] is None
 
 
 def test_nothing_was_measured() -> None:

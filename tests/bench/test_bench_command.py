@@ -19,7 +19,7 @@ from rich.text import Text
 from pipeline.bench import bargein, bargein_report, sessions, sessions_report, v2v
 from pipeline.bench.analysis import Measured
 from pipeline.bench.contest import Outcome
-from pipeline.bench.v2v import V2vPlan, V2vResult
+from pipeline.bench.v2v import FirstTurn, V2vPlan, V2vResult
 from pipeline.commands import bench as command
 from pipeline.commands.bench_options import bench_progress
 from services.scripted.spec import parse_spec
@@ -50,7 +50,8 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[V2vPlan]:
         kept.append(plan)
         on_progress(0.5, "half of it")
         turn = Measured(clip="a", kind="real", v2v_ms=500.0, cutoff=False)
-        return V2vResult(plan=plan, own=Outcome(turns=[turn], client_late_ms=[0.1]))
+        own = Outcome(turns=[turn], client_late_ms=[0.1])
+        return V2vResult(plan=plan, own=own, first=FirstTurn.of(turn, [turn]))
 
     monkeypatch.setattr(v2v, "run_v2v", pretend)
     return kept

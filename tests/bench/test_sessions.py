@@ -47,6 +47,7 @@ def step(n: int, *, late_rate: float = 0.0, answered_rate: float = 1.0) -> Sessi
         dry_rate=0.0,
         answered_rate=answered_rate,
         v2v_ms=300.0,
+        v2v_p95_ms=300.0 + n,
         memory_mb=200.0,
         behind_ms=1.0,
         failures=0,
@@ -58,6 +59,9 @@ def test_only_steps_below_the_first_failure_count() -> None:
     assert SessionsResult(steps=steps).max_real_time == 20
     assert SessionsResult(steps=steps[:2]).max_real_time == 20
     assert SessionsResult(steps=[step(5, answered_rate=0.9)]).max_real_time == 0
+    assert SessionsResult(steps=steps, alone=step(1)).beyond_alone_ms == 19.0
+    assert SessionsResult(steps=steps).beyond_alone_ms is None
+    assert SessionsResult(alone=step(1)).beyond_alone_ms is None
 
 
 def test_the_page_and_the_table(tmp_path: Path) -> None:
@@ -98,6 +102,10 @@ def test_wrong_questions() -> None:
         run_sessions(config, talk=talk(), frame_ms=70)
     with pytest.raises(BadRequest, match="There is no core 9999"):
         run_sessions(config, talk=talk(), frame_ms=60, core=9999)
+    with pytest.raises(BadRequest, match="does not speak the device protocol"):
+        run_sessions(config, talk=talk(), face="xiaozhi", peer=True)
+    with pytest.raises(BadRequest, match="frames of 50 ms"):
+        run_sessions(config, talk=talk(), face="xiaozhi", frame_ms=50)
 
 
 @pytest.mark.alone
@@ -130,9 +138,29 @@ def test_a_whole_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(result.to_json()) == {
         "steps",
         "max_real_time",
+        "alone",
+        "beyond_alone_ms",
         "mb_per_session",
         "growth_mb",
         "gc_pause_ms_max",
         "gc_idle_ms_max",
         "peer",
     }
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(300)
+def test_devices() -> None:
+    result = run_sessions(
+        load_config(None, [], environ={}),
+        talk=talk(),
+        face="xiaozhi",
+        counts=[3],
+        quick=True,
+        memory=False,
+    )
+    [step] = result.steps
+    assert (step.n, step.answered_rate, step.failures) == (3, 1.0, 0)
+    assert result.alone is not None
+    assert (result.alone.n, result.alone.answered_rate) == (1, 1.0)
+    assert result.beyond_alone_ms is not None

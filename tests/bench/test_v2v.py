@@ -16,10 +16,10 @@ from pipeline.bench import v2v as module
 from pipeline.bench.analysis import Measured
 from pipeline.bench.contest import Outcome, Rules
 from pipeline.bench.speech import Clip
-from pipeline.bench.v2v import OWN, SweepPoint, V2vPlan, V2vResult, run_v2v
+from pipeline.bench.v2v import OWN, FirstTurn, SweepPoint, V2vPlan, V2vResult, run_v2v
 from pipeline.bench.v2v_report import build, write_report
 from pipeline.bench.v2v_text import v2v_table
-from services.scripted.spec import parse_spec
+from services.scripted.spec import ScriptedSpec, parse_spec
 from tests.bench.made import clip
 from tts_engine.errors import BadRequest, EngineFailed
 
@@ -70,6 +70,8 @@ def test_a_run_with_a_daemon_of_its_own(tmp_path: Path, monkeypatch: pytest.Monk
     assert found["missed_rate"] == found["false_cutoff_rate"] == 0
     assert found["v2v"]["p50"] > 100
     assert found["bound_excess_ms"]["p95"] is not None
+    assert set(found["first_turn"]) == {"v2v_ms", "again_ms", "excess_ms"}
+    assert found["first_turn"]["again_ms"] > 100
     assert found["peer"] == {}
     assert found["ratio_p50"] == {}
     [point] = found["sweep"]
@@ -78,6 +80,34 @@ def test_a_run_with_a_daemon_of_its_own(tmp_path: Path, monkeypatch: pytest.Monk
     everything = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
     assert everything["date"] == "today"
     assert [turn["clip"] for turn in everything["details"][OWN]] == ["打开灯", "关上门"] * 2
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("spec", [parse_spec(ENGINES), None])
+def test_devices(spec: ScriptedSpec | None) -> None:
+    """Scripted recognisers read marks in raw samples; without any, the device sends Opus."""
+    result = run_v2v(
+        Energetic(
+            options=("--engines", ENGINES),
+            spec=spec,
+            clips=CLIPS[:1],
+            face="xiaozhi",
+            rules=Rules(frame_ms=60, timeout_s=20),
+        )
+    )
+    found = result.to_json()
+    assert (found["face"], found["turns"], found["missed_rate"]) == ("xiaozhi", 1, 0)
+    assert found["v2v"]["p50"] > 100
+    assert found["bound_excess_ms"]["p95"] is None  # a device is told of no stamps
+    if spec is not None:
+        assert result.own.turns[0].heard == ("打开灯",)
+
+
+def test_what_devices_do_not_do() -> None:
+    with pytest.raises(BadRequest, match="does not speak the device protocol"):
+        plan(face="xiaozhi", peer=True, rules=Rules(frame_ms=60))
+    with pytest.raises(BadRequest, match="frames of 25 ms"):
+        plan(face="xiaozhi", rules=Rules(frame_ms=25))
 
 
 def test_a_server_that_does_not_start_ends_the_run() -> None:
@@ -98,6 +128,8 @@ def test_the_peer_hears_what_the_daemon_hears(monkeypatch: pytest.MonkeyPatch) -
 
         return start
 
+    met: list[list[Any]] = []
+
     class FakeServer:
         endpoint = "own"
 
@@ -105,17 +137,14 @@ def test_the_peer_hears_what_the_daemon_hears(monkeypatch: pytest.MonkeyPatch) -
             return path
 
     async def contest(contestants: Any, clips: Any, rules: Any, *, advance: Any) -> Any:
-        assert [each.endpoint for each in contestants] == [
-            "own",
-            "/default?frame_ms=60",
-            "/timeout?frame_ms=60",
-        ]
+        met.append([each.endpoint for each in contestants])
         return {each.name: Outcome(turns=[turn(500.0)], client_late_ms=[]) for each in contestants}
 
     monkeypatch.setattr(module.rig, "daemon", starts("own"))
     monkeypatch.setattr(module.rig, "peer", starts("peer"))
     monkeypatch.setattr(module, "contest", contest)
     result = run_v2v(plan(peer=True, rules=Rules(frame_ms=60)))
+    assert met == [["own", "/default?frame_ms=60", "/timeout?frame_ms=60"], *[["own"]] * 3]
     assert [name for name, _, _ in started] == ["own", "peer"]
     assert started[0][1:] == started[1][1:]
     assert started[0][2]["vad.provider"] == "silero"
@@ -155,6 +184,7 @@ def result() -> V2vResult:
     return V2vResult(
         plan=plan(),
         own=outcome(turn(510.0, stamps=True), turn(None)),
+        first=FirstTurn(v2v_ms=510.0, again_ms=500.0),
         peers={"default": outcome(turn(900.0), turn(3000.0, cutoff=True))},
         sweep=[
             SweepPoint(floor_ms=200, ceiling_ms=600, **point),
@@ -167,7 +197,8 @@ def test_the_page_shows_every_turn_of_everybody(result: V2vResult) -> None:
     html = build(result, result.to_json(), {}).html()
     for shown in ("missed", "3000 ✂", "pipecat, default", "200–600", "Floor and ceiling"):
         assert shown in html
-    nothing = V2vResult(plan=plan(), own=outcome(turn(None)))
+    missed = FirstTurn.of(turn(None), [turn(None)])
+    nothing = V2vResult(plan=plan(), own=outcome(turn(None)), first=missed)
     page = build(nothing, nothing.to_json(), {}).html()
     assert "Where the time goes" not in page
     assert "Floor and ceiling" not in page
