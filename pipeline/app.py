@@ -30,7 +30,7 @@ from pipeline.transcription_metrics import TranscriptionMetrics
 from pipeline.turn_log import TurnLog
 from pipeline.turns.settings import TurnSettings
 from pipeline.version import version
-from pipeline.voice import with_default_first
+from pipeline.voice import greetings_of, phrases_of, with_default_first
 from pipeline.xiaozhi import make_xiaozhi_routers
 from services.access.router import make_router as make_certificate_router
 from services.api_errors import install_errors
@@ -40,6 +40,7 @@ from services.face import FaceContext, PacingProfile, SessionOptions, Sink
 from services.llm.service import AnswerSettings
 from services.models.store import ModelStore
 from services.realtime.router import make_router
+from services.tts.phrases import PhraseBook
 from services.web.router import About, Bilingual, PersonaChoice, Status, WebContext
 from services.web.router import make_router as make_web_router
 from tts_engine.errors import AtCapacity, DuplexdError, EngineFailed
@@ -74,6 +75,7 @@ class Daemon:
         self._closed = 0  # conversations, since the last full collection
         self._thresholds = gc.get_threshold()
         self._lag: asyncio.Task[None] | None = None
+        self._rehearsal: asyncio.Task[None] | None = None
 
     @property
     def ready(self) -> bool:
@@ -119,7 +121,8 @@ class Daemon:
         try:
             # A wrong name is told before anything slow is done.
             check_options(SessionOptions(voice=self._voice), self.room.voice)
-            engines = replace(await self.room.start(), tools=self.shelf.tools)
+            phrases = PhraseBook(phrases_of(self.config))
+            engines = replace(await self.room.start(), tools=self.shelf.tools, phrases=phrases)
             await self.shelf.start()
             await sweep(self.room.voice)
             self._settings = self._session_settings()
@@ -135,6 +138,14 @@ class Daemon:
         self.metrics.watch_collector(busy=lambda: bool(self.sessions))
         self._engines = engines
         self._lag = asyncio.create_task(self.metrics.watch_loop(), name="loop lag")
+        rehearsal = phrases.rehearse(
+            self.room.voice,
+            greetings_of(self.config),
+            voice=self._voice,
+            speed=self.config.tts.speed,
+            busy=lambda: bool(self.sessions),
+        )
+        self._rehearsal = asyncio.create_task(rehearsal, name="rehearse greetings")
 
     async def close(self) -> None:
         """Ends every conversation, then the engines."""
@@ -145,9 +156,10 @@ class Daemon:
             session.close()
         if self._collecting is not None:
             self._collecting.cancel()
-        if self._lag is not None:
-            self._lag.cancel()
-            await asyncio.gather(self._lag, return_exceptions=True)
+        for task in (self._lag, self._rehearsal):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         await self.shelf.close()
         await self.room.close()
 

@@ -49,6 +49,7 @@ from services.llm.service import AnswerService
 from services.revision import RevisionBoard
 from services.tools import DaemonTool
 from services.tts.clauses import ClauseProcessor
+from services.tts.phrases import PhraseBook
 from services.tts.service import VoiceService
 from services.turn_end.base import TurnEndEngine
 from services.vad.base import SAMPLE_RATE, VadEngine
@@ -62,6 +63,7 @@ class Engines:
     Parameters:
         load: how much the language model's server has to do.
         turn_end: says by the sound whether the user has finished; None: nobody does.
+        phrases: fixed sentences, as the voice has spoken them.
         tools: functions that every conversation is offered, as they are now.
     """
 
@@ -71,6 +73,7 @@ class Engines:
     voice: SpeechEngine
     load: ServerLoad = field(default_factory=ServerLoad)
     turn_end: TurnEndEngine | None = None
+    phrases: PhraseBook = field(default_factory=PhraseBook)
     tools: Callable[[], tuple[DaemonTool, ...]] = tuple
 
     @property
@@ -161,6 +164,7 @@ class Session:
         )
         voice = VoiceService(
             engine=engines.voice,
+            phrases=engines.phrases,
             board=board,
             plans=plans,
             ahead=self.mouth,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.config_schema import Config
+from pipeline.config_section import Sentence
 from services.models.store import ModelStore
 from services.scripted.spec import TtsSpec
 from tts_engine.engine import SpeechEngine
@@ -44,6 +45,22 @@ def build_voice(
     from tts_engine.kokoro.engine import KokoroEngine
 
     return KokoroEngine(model_dir=store.path("kokoro"), threads=threads)
+
+
+def phrases_of(config: Config) -> list[str]:
+    """Sentences of ours that are always the same."""
+    messages, farewell = config.messages, config.xiaozhi.farewell
+    fixed = (messages.filler, messages.llm_failed, messages.asr_failed, farewell)
+    return [*greetings_of(config), *(text for each in fixed for text in _both(each))]
+
+
+def greetings_of(config: Config) -> list[str]:
+    """Those of them that answer a wake word, and so have to come at once."""
+    return _both(config.xiaozhi.greeting) if config.xiaozhi.enabled else []
+
+
+def _both(sentence: Sentence | None) -> list[str]:
+    return [sentence.zh, sentence.en] if sentence else []
 
 
 def with_default_first(chosen: str | None, voices: Sequence[str]) -> tuple[str, ...]:

@@ -101,6 +101,14 @@ class SpeechEngine(ABC):
     def voices(self) -> tuple[str, ...]:
         """Names that `synthesize` accepts; the first is the default."""
 
+    def identity(self, voice: str | None) -> str:
+        """What tells a voice from every other one, also from one that had its name before.
+
+        Args:
+            voice: a name, as `synthesize` takes it.
+        """
+        return voice or next(iter(self.voices), "")
+
     @property
     def ready(self) -> bool:
         """Once started: it takes jobs now. False while a part of it is started again."""

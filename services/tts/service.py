@@ -15,6 +15,7 @@ from pipecat.services.tts_service import TTSService
 
 from services.answer import CLAUSE, MARKS, REVISION, AnswerEvents, AnswerPlan, AnswerPlans
 from services.revision import RevisionBoard
+from services.tts.phrases import PhraseBook
 from tts_engine.engine import SpeechEngine
 from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
 from tts_engine.text.clause import Clause
@@ -39,6 +40,7 @@ class VoiceService(TTSService):
         self,
         *,
         engine: SpeechEngine,
+        phrases: PhraseBook,
         board: RevisionBoard,
         plans: AnswerPlans,
         ahead: LookAhead,
@@ -57,6 +59,7 @@ class VoiceService(TTSService):
             max_consecutive_zero_audio_contexts=0,
         )
         self._engine = engine
+        self._phrases = phrases
         self._board = board
         self._plans = plans
         self._ahead = ahead
@@ -89,8 +92,13 @@ class VoiceService(TTSService):
         assert clause is not None
         try:
             async with aclosing(
-                self._reading.synthesize(
-                    clause.text, voice=plan.voice, speed=plan.speed, style=clause.style
+                self._phrases.synthesize(
+                    self._engine,
+                    self._reading,
+                    clause.text,
+                    voice=plan.voice,
+                    speed=plan.speed,
+                    style=clause.style,
                 )
             ) as chunks:
                 while self._board.alive(revision):

@@ -4,6 +4,7 @@ real socket and through the real pipeline.
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import numpy as np
@@ -283,6 +284,30 @@ async def test_a_wake_word_is_greeted_where_one_wants_it() -> None:
             "好的。",
         ]
         assert len(device.of(STT)) == 1
+
+
+async def test_a_greeting_is_ready_before_anybody_calls() -> None:
+    engine = ScriptedVoice()
+    sets = {"xiaozhi.greeting": '{"zh": "我在，请说。", "en": "Yes?"}'}
+    async with inside(sets, voice=engine) as daemon:
+        await asyncio.gather(
+            *(each for each in asyncio.all_tasks() if each.get_name() == "rehearse greetings")
+        )
+        assert engine.stats.jobs == 2  # one in each language
+        heard: list[bytes] = []
+        for _ in range(2):
+            async with connected(daemon.address) as device:
+                await device.hello()
+                await device.detect("你好小智")
+                await device.listen()
+                await device.wait(STOP)
+                heard.append(device.heard().tobytes())
+                assert [each.body["text"] for each in device.of(SENTENCE) if each.body] == [
+                    "我在，请说。"
+                ]
+        assert len(heard[0]) > 0
+        assert heard[0] == heard[1]
+        assert engine.stats.jobs == 2
 
 
 @VERSIONS

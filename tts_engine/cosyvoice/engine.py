@@ -133,6 +133,13 @@ class CosyVoiceEngine(SpeechEngine):
         self._look()
         return tuple(self._infos)
 
+    def identity(self, voice: str | None) -> str:
+        """See SpeechEngine."""
+        name = voice or next(iter(self.voices), "")
+        self._look()
+        info = self._infos.get(name)
+        return name if info is None else f"{name} {info.created} {info.sha256}"
+
     @property
     def ready(self) -> bool:
         """See SpeechEngine; False while there is no worker."""
