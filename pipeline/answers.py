@@ -142,13 +142,13 @@ class Answers(AnswerEvents):
         Returns:
             Its revision.
         """
-        if plan.text is None:
+        if plan.text is None and plan.remember:
             self._tools.begun()
         revision = report.revision = self._board.open()
         self._plans.open(revision, plan)
         self._live = _Live(revision=revision, plan=plan, report=report, error=error)
         self._effects.add(lambda: self._sink.begin(revision, ask=plan.ask))
-        if self._tools.pending:  # it fills a silence
+        if self._tools.pending:  # it stands between a call and what follows that
             self._effects.add(lambda: self._sink.working(revision))
         return revision
 
@@ -289,7 +289,7 @@ class Answers(AnswerEvents):
             self._tools.shared(revision)
         else:
             self._effects.add(lambda: self._sink.working(revision))
-            self._tools.run(revision, call, tool)
+            self._tools.run(revision, call, tool, live.plan.options)
         self._on_event(Called())
 
     def on_usage(self, revision: int, usage: Usage) -> None:

@@ -76,6 +76,11 @@ class Xiaozhi(Section):
         ),
         description="What is said before a silent conversation is closed; null: nothing.",
     )
+    goodbye: bool = Field(
+        default=True,
+        description="The language model is offered a function that closes the conversation when "
+        "the user says goodbye: after its own words, or after the farewell.",
+    )
     idle_s: float = Field(
         default=120.0,
         ge=0,

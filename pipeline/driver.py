@@ -176,6 +176,7 @@ class TurnDriver:
     def add(self, ref: str, item: ContextItem, *, after: str | None) -> None:
         """Adds an item to the context, in the order of the turns."""
         if isinstance(item, Message) and item.role == "user":
+            self.tools.turn()
             self._written = item.text
             self._language = language_of(item.text) or self._language
         self._edit(lambda: self._book.add(ref, item, after=after))
@@ -190,9 +191,9 @@ class TurnDriver:
         Returns:
             Its number.
         """
-        number = next(self._numbers)
-        self._asks[number] = options
-        return number
+        if options.remember:
+            self.tools.turn()
+        return self._taken(options)
 
     def respond(self, number: int) -> None:
         """A request that was not cancelled meanwhile is to be answered."""
@@ -201,16 +202,22 @@ class TurnDriver:
 
     def follow_up(self, options: AnswerOptions) -> None:
         """See `pipeline.tool_runner.Conversing`."""
-        self.respond(self.ask(options))
+        self.respond(self._taken(options))
 
     @property
     def free(self) -> bool:
-        """Nobody speaks, and nothing is answered."""
-        return self._state.phase is Phase.IDLE and self._answers.none
+        """Nobody speaks, and nothing is answered. A turn that the client has to end is open as soon
+        as there is audio, be it of somebody or not.
+        """
+        phase, manual = self._state.phase, not self._state.settings.server_turns
+        idle = phase is Phase.IDLE or (manual and phase is Phase.SPEAKING)
+        return idle and self._answers.none
 
     @property
     def filler(self) -> str:
-        """The sentence that fills a silence."""
+        """The sentence that fills a silence; none where the client asks for every answer."""
+        if not self._state.settings.auto_respond:
+            return ""
         return by_language(self._fillers, self._language)
 
     def rested(self, revision: int) -> None:
@@ -425,6 +432,11 @@ class TurnDriver:
         return replace(plan, prompt_language=self._prompt_language or language)
 
     # --- helpers -----------------------------------------------------------------------------
+    def _taken(self, options: AnswerOptions) -> int:
+        number = next(self._numbers)
+        self._asks[number] = options
+        return number
+
     def _edit(self, edit: Callable[[], None]) -> None:
         self._effects.push(ContextEditFrame(edit=edit))
         self._speculation.outdate()

@@ -130,15 +130,18 @@ def plan_answer(
         session: the session's options as they are.
         answer: what was asked of this one.
         voices: the engine's, the first is its default.
-        daemon_tools: what the daemon offers everybody.
+        daemon_tools: what the daemon offers everybody. Neither these nor the session's are for an
+            answer that is out of band, or whose tool choice is not "auto".
     """
     base = settings.answers
     tools = session.tools if answer.tools is None else answer.tools
-    own = _own_tools((*session.daemon_tools, *daemon_tools), tools) if base.tools else ()
-    tools = (*tools, *(each.tool for each in own))
     choice = session.tool_choice if answer.tool_choice is None else answer.tool_choice
     if not may_choose(choice, tools):  # chosen for the session, for other tools than this answer's
         choice = "auto"
+    own: tuple[DaemonTool, ...] = ()
+    if base.tools and answer.remember and choice == "auto":  # else the client wants one of its own
+        own = _own_tools((*session.daemon_tools, *daemon_tools), tools)
+    tools = (*tools, *(each.tool for each in own))
     instructions = session.instructions if answer.instructions is None else answer.instructions
     context = answer.context
     return AnswerPlan(
@@ -155,6 +158,7 @@ def plan_answer(
         ask=answer.ask,
         text=answer.text,
         daemon_tools=own,
+        options=answer,
     )
 
 

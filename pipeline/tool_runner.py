@@ -1,9 +1,10 @@
 """Functions that the daemon runs itself when an answer calls them.
 
 An answer that calls some ends as any other, after its words. When it is over and all of them have
-returned, what they gave is in the context and is answered, unless somebody spoke or cancelled
-meanwhile: then it is there for the next answer. Calls that the client has to run are the client's,
-and so is the answer, if there was one among them.
+returned, what they gave is in the context and is answered, with the options of the answer that
+called, unless somebody spoke or cancelled meanwhile: then it is there for the next answer. Calls
+that the client has to run are the client's, and so is the answer, if there was one among them. A
+tool may say that nothing is to follow.
 
 Nobody waits in silence: if nothing was heard for a while a sentence says that it takes longer.
 """
@@ -14,14 +15,15 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from loguru import logger
 
 from services.face import AnswerOptions
 from services.items import ContextItem, FunctionCall, FunctionOutput, call_ref
-from services.tools import DaemonTool
+from services.tools import DaemonTool, ToolChoice
 from tts_engine.errors import DuplexdError
 
 #: answers in a row that call functions; the next one has to do without
@@ -73,15 +75,23 @@ class _Round:
 
     Parameters:
         revision: of the answer.
+        options: what was asked of the answer.
         running: calls that have not returned.
+        items: those that have, with what they gave.
         over: the answer has ended: it calls no more.
         shared: the client runs some of its calls, and will ask for the answer.
+        last: one of its calls is such that nothing follows.
+        overdue: it is time for the filler.
     """
 
     revision: int
+    options: AnswerOptions = field(default_factory=AnswerOptions)
     running: int = 0
+    items: list[ContextItem] = field(default_factory=list[ContextItem])
     over: bool = False
     shared: bool = False
+    last: bool = False
+    overdue: bool = False
 
 
 class ToolRunner:
@@ -100,17 +110,27 @@ class ToolRunner:
         self._round: _Round | None = None
         self._rounds = 0  # in a row
         self._lanes: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[str]] = set()
         self._silence: asyncio.TimerHandle | None = None
+        self._closed = False
 
     # --- what the conversation tells ----------------------------------------------------------
-    def run(self, revision: int, call: FunctionCall, tool: DaemonTool) -> None:
-        """An answer calls a function; it is in the context."""
+    def run(
+        self, revision: int, call: FunctionCall, tool: DaemonTool, options: AnswerOptions
+    ) -> None:
+        """An answer calls a function; it is in the context.
+
+        Args:
+            options: what was asked of the answer.
+        """
         current = self._of(revision)
+        current.options = options
         current.running += 1
-        task = asyncio.create_task(self._run(current, call, tool), name=f"tool {call.name}")
+        current.last = current.last or not tool.answered
+        task = asyncio.create_task(self._output(call, tool), name=f"tool {call.name}")
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        # A callback, as a task that is cancelled may not have run at all.
+        task.add_done_callback(partial(self._returned, current, call))
 
     def shared(self, revision: int) -> None:
         """The answer calls a function that the client runs."""
@@ -136,8 +156,10 @@ class ToolRunner:
         return self._round is not None
 
     def turn(self) -> None:
-        """The user has said something new."""
+        """The user has said or written something new, or the client asks for an answer."""
         self._rounds = 0
+        if self._round is not None:
+            self._round.overdue = False
 
     def stopped(self) -> None:
         """The user interrupts or cancels: functions that run go on, and nothing follows."""
@@ -149,19 +171,25 @@ class ToolRunner:
     def look(self) -> None:
         """Something has changed: what has returned may be answered now."""
         current = self._round
-        if current is None or not current.over or current.running or not self._conversation.free:
+        if current is None or not current.over or not self._conversation.free:
+            return
+        if current.running:
+            self._fill(current)
             return
         self._end()
-        if current.shared:
+        if current.shared or current.last:
             self._conversation.rested(current.revision)
             return
         self._rounds += 1
-        last = self._rounds >= MOST_ROUNDS
-        options = AnswerOptions(tool_choice="none") if last else AnswerOptions()
-        self._conversation.follow_up(options)
+        options, context = current.options, current.options.context
+        if context is not None:  # it is not answered from the conversation, which has them
+            context = (*context, *current.items)
+        choice: ToolChoice = "none" if self._rounds >= MOST_ROUNDS else "auto"
+        self._conversation.follow_up(replace(options, context=context, tool_choice=choice))
 
     def close(self) -> None:
         """The conversation ends. Idempotent."""
+        self._closed = True
         self._end()
         for task in self._tasks:
             task.cancel()
@@ -183,19 +211,33 @@ class ToolRunner:
         after_s = self._settings.filler_after_s
         if after_s and self._conversation.filler:
             loop = asyncio.get_running_loop()
-            self._silence = loop.call_later(after_s, self._fill)
+            self._silence = loop.call_later(after_s, self._due)
 
-    def _fill(self) -> None:
+    def _due(self) -> None:
         self._silence = None
-        current = self._round
-        if current is not None and current.running and self._conversation.free:
-            options = AnswerOptions(text=self._conversation.filler, remember=False)
+        if self._round is not None:
+            self._round.overdue = True
+            self.look()
+
+    def _fill(self, current: _Round) -> None:
+        filler = self._conversation.filler
+        if current.overdue and filler:
+            current.overdue = False
+            options = replace(current.options, text=filler, remember=False)
             self._conversation.follow_up(options)
 
-    async def _run(self, current: _Round, call: FunctionCall, tool: DaemonTool) -> None:
-        output = await self._output(call, tool)
+    def _returned(self, current: _Round, call: FunctionCall, task: asyncio.Task[str]) -> None:
+        self._tasks.discard(task)
         current.running -= 1
+        if self._closed:
+            return
+        if task.cancelled() or task.exception() is not None:
+            logger.warning("{}: {} was cancelled", self._session, call.name)
+            output = "error: it was cancelled"
+        else:
+            output = task.result()
         item = FunctionOutput(call_id=call.call_id, output=output)
+        current.items += (call, item)
         ref = f"output-{call.call_id}"
         self._conversation.add(ref, item, after=call_ref(call.call_id))
         self.look()

@@ -14,10 +14,12 @@ from pipeline.config_section import Sentence
 from pipeline.xiaozhi_devices import device_file
 from services.access.hosts import is_loopback, plain
 from services.face import FaceContext
+from services.xiaozhi.admin import make_router as make_admin_router
 from services.xiaozhi.firmware import FirmwareFolder
 from services.xiaozhi.ota import OtaContext
 from services.xiaozhi.ota import make_router as make_ota_router
 from services.xiaozhi.registry import DeviceRegistry
+from services.xiaozhi.roster import Roster
 from services.xiaozhi.router import make_router as make_device_router
 from services.xiaozhi.settings import XiaozhiSettings
 from services.xiaozhi.vision import VisionContext
@@ -42,7 +44,7 @@ def make_xiaozhi_routers(
     xiaozhi = config.xiaozhi
     if not xiaozhi.enabled:
         return []
-    registry = make_registry(config)
+    registry, roster = make_registry(config), Roster()
     zone = ZoneInfo(xiaozhi.time_zone) if xiaozhi.time_zone else None
     ota = OtaContext(
         registry=registry,
@@ -55,7 +57,8 @@ def make_xiaozhi_routers(
         registry=registry, client=client, model=xiaozhi.vision_model, on_error=context.on_error
     )
     return [
-        make_device_router(context, settings_of(config), registry),
+        make_device_router(context, settings_of(config), registry, roster),
+        make_admin_router(device_file(config), registry, roster),
         make_ota_router(ota),
         make_vision_router(vision),
     ]
@@ -90,6 +93,7 @@ def settings_of(config: Config) -> XiaozhiSettings:
         greeting=_texts(xiaozhi.greeting),
         farewell=_texts(xiaozhi.farewell),
         idle_s=xiaozhi.idle_s,
+        goodbye=xiaozhi.goodbye,
         failed=_texts(config.messages.failed),
         cancels_echo=xiaozhi.echo == "auto",
     )

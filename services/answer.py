@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pipecat.frames.frames import AggregatedTextFrame
 from pipecat.utils.text.base_text_aggregator import TextType
 
-from services.face import Cut, Usage
+from services.face import AnswerOptions, Cut, Usage
 from services.items import FunctionCall
 from services.tools import DaemonTool, Tool, ToolChoice
 from tts_engine.errors import DuplexdError
@@ -67,6 +67,7 @@ class AnswerPlan:
         ask: `services.face.AnswerOptions.ask`.
         text: is spoken as it is, and nobody is asked.
         daemon_tools: those of the tools that the daemon runs itself.
+        options: what was asked of it.
     """
 
     instructions: str = ""
@@ -83,6 +84,7 @@ class AnswerPlan:
     ask: int | None = None
     text: str | None = None
     daemon_tools: tuple[DaemonTool, ...] = ()
+    options: AnswerOptions = field(default_factory=AnswerOptions)
 
     def daemon_tool(self, name: str) -> DaemonTool | None:
         """The tool of this name, if the daemon runs it."""

@@ -86,7 +86,8 @@ class Sink(ABC):
         """A committed answer starts. Nothing of it came before this.
 
         Args:
-            ask: `AnswerOptions.ask` of the `respond` that it answers; None: it answers a turn.
+            ask: `AnswerOptions.ask` of the `respond` that it answers; None: it answers a turn. It
+                comes again with what follows `working`.
         """
 
     async def dropped(self, ask: int) -> None:  # noqa: B027 - faces that never ask ignore it

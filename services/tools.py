@@ -31,12 +31,14 @@ class DaemonTool:
         timeout_s: longest wait for it.
         lane: calls of the same lane are made one after the other; a device does one thing at a
             time.
+        answered: what it gives is answered. False: nothing follows the answer that calls it.
     """
 
     tool: Tool
     run: Callable[[dict[str, Any]], Awaitable[str]]
     timeout_s: float = 10.0
     lane: str = ""
+    answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,7 +229,7 @@ class RealtimeCore:
 
     def begin(self, revision: int, ask: int | None = None) -> list[str]:
         """An answer starts."""
-        request = self._requests.take(ask)
+        request = self._requests.begin(ask)
         stopped = self._stopped if request is None else request.stopped
         if request is None:
             self._expect(False)

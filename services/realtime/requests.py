@@ -44,6 +44,7 @@ class Requests:
     def __init__(self) -> None:
         self._waiting: dict[int, Request] = {}
         self._last = 0
+        self._begun: Request | None = None  # the last one in the conversation
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -72,8 +73,19 @@ class Requests:
             self.stop(lambda other: other.remembered)
         self._waiting[request.ask] = request
 
+    def begin(self, ask: int | None) -> Request | None:
+        """The request that begins; None: no request of the client's. One whose answer called
+        functions of the daemon begins again with what follows.
+        """
+        request = self.take(ask)
+        if request is not None and request.remembered:
+            self._begun = request
+        if request is None and self._begun is not None and self._begun.ask == ask:
+            request = self._begun
+        return request
+
     def take(self, ask: int | None) -> Request | None:
-        """The request that begins, or is dropped; None: no request of the client's."""
+        """The request that waits no more; None: no request of the client's that waited."""
         return self._waiting.pop(ask, None) if ask is not None else None
 
     def stop(self, which: Callable[[Request], bool] = lambda _: True) -> None:

@@ -39,6 +39,7 @@ from services.xiaozhi.dialogue import (
 )
 from services.xiaozhi.echo import EchoReference
 from services.xiaozhi.events import AudioFormat, Hello, Ignored
+from services.xiaozhi.goodbye import goodbye_tool
 from services.xiaozhi.handshake import Doors, Identity, vision_address
 from services.xiaozhi.messages import Message, encode
 from services.xiaozhi.opus import EAR_RATE, Decoder, Encoder, decoder_of, encoder_of
@@ -81,6 +82,7 @@ class XiaozhiConnection(Sink):
         self._use(AudioFormat())
         self._echo: EchoReference | None = None
         self._tools: DeviceTools | None = None
+        self._own_tools = (goodbye_tool(self._dialogue.leave),) if settings.goodbye else ()
         self._stamp_ms = 0
         self._ignored: Counter[str] = Counter()
         now = time.monotonic()
@@ -274,7 +276,7 @@ class XiaozhiConnection(Sink):
             # Others are not heard while they play, so that nothing they hear is themselves: a short
             # word right after an answer is one.
             echo_cancelled=self._echo is not None or self._dialogue.mode != "realtime",
-            daemon_tools=() if self._tools is None else self._tools.tools,
+            daemon_tools=(*(self._tools.tools if self._tools else ()), *self._own_tools),
         )
 
     def _update(self) -> None:

@@ -104,6 +104,11 @@ class Waiting(BaseModel):
     address: str = ""
     since: AwareDatetime = Field(default_factory=lambda: _now())
 
+    @property
+    def expired(self) -> bool:
+        """Its code is good no more."""
+        return _now() - self.since > CODE_LASTS
+
 
 class Devices(BaseModel):
     """What the file holds."""
@@ -200,7 +205,7 @@ class DeviceFile:
         _check_name(name)
         with self._changing() as found:
             for each in found.waiting:
-                if each.code == code and not _expired(each):
+                if each.code == code and not each.expired:
                     before = found.device(each.id)
                     device = Device(
                         id=each.id,
@@ -240,7 +245,7 @@ class DeviceFile:
 
     def _wait(self, found: Devices, visit: Visit) -> tuple[Devices, str]:
         """Has a device wait; one that already does keeps its code."""
-        fresh = [each for each in found.waiting if not _expired(each)]
+        fresh = [each for each in found.waiting if not each.expired]
         for each in fresh:
             if (each.id, each.client_id) == (visit.id, visit.client_id):
                 return found, each.code
@@ -291,10 +296,6 @@ def _with(found: Devices, device: Device) -> Devices:
     known = {each.id: each for each in found.devices} | {device.id: device}
     waiting = tuple(each for each in found.waiting if each.id != device.id)
     return found.model_copy(update={"devices": tuple(known.values()), "waiting": waiting})
-
-
-def _expired(waiting: Waiting) -> bool:
-    return _now() - waiting.since > CODE_LASTS
 
 
 def _now() -> datetime:

@@ -12,6 +12,10 @@ see one. What it stops is named by its revision, so whatever of it is still on i
 another one live, or none, and goes nowhere. A turn that was decided in that moment may still begin
 its answer: until the conversation has obeyed (`abandoned`) nothing of it is told.
 
+The connection closes at the end of an answer that has called for it (`leave`) and has said
+anything, or at the end of a farewell: that follows such an answer without words, or a long silence.
+Speech, a text and an abort keep it open.
+
 When the microphone counts:
 
 - before the first `listen start` never: that is the wake word, which a device sends as a burst;
@@ -214,7 +218,7 @@ class Dialogue:
         self._played = False  # a frame of it was sent
         self._faced = False  # its face was sent
         self._called = False  # it has called tools
-        self._leaving = False  # the farewell was asked for
+        self._leaving = False  # the connection closes after what is said now
         self._giving_up = 0  # aborts that the conversation has yet to obey
 
     # --- the device --------------------------------------------------------------------------
@@ -325,13 +329,20 @@ class Dialogue:
     def rested(self) -> Actions:
         """Nothing follows any more."""
         if self.phase is Phase.WORKING:
-            return self._stop()
+            return self._part() if self._leaving else self._stop()
         self._called = False
         return ()
 
+    def leave(self) -> None:
+        """The language model has called for the end. Nothing holds if its answer was stopped."""
+        self._leaving = self._leaving or self.phase is not Phase.IDLE
+
     def flush(self, revision: int) -> Actions:
         """It was interrupted."""
-        return self._stop() if revision == self._live else ()
+        if revision != self._live:
+            return ()
+        self._leaving = False
+        return self._stop()
 
     def end(self, revision: int, ending: Ending) -> Actions:
         """It is over, and was played."""
@@ -355,6 +366,7 @@ class Dialogue:
         self._language = language or self._language
         if not text or self._giving_up:
             return ()
+        self._leaving = False
         by_hand, self._released = self._released, False
         return (Send(Stt(text)), *((Respond(),) if by_hand else ()), Stir())
 
@@ -365,19 +377,26 @@ class Dialogue:
     # --- the connection ----------------------------------------------------------------------
     def idle(self) -> Actions:
         """Nobody was heard for long: farewell, or another while if something is going on."""
+        if self._leaving and self.phase is not Phase.SPEAKING:  # the farewell did not come
+            return (*self._stop(), Close())
         if self.phase is not Phase.IDLE:
             return (Stir(),)
-        if self._leaving:  # the farewell did not come
-            return (Close(),)
         self._leaving = True
-        farewell = self._text(self._settings.farewell)
-        return (Speak(farewell), Stir()) if farewell else (Close(),)
+        return self._farewell()
 
     def shut(self) -> Actions:
         """The connection is about to be closed: the device is not left speaking."""
         return self._stop()
 
     # --- helpers -----------------------------------------------------------------------------
+    def _part(self) -> Actions:
+        """The answer that called for the end is over."""
+        return (*self._stop(), Close()) if self._played else self._farewell()
+
+    def _farewell(self) -> Actions:
+        farewell = self._text(self._settings.farewell)
+        return (Speak(farewell), Stir()) if farewell else (*self._stop(), Close())
+
     def _stop(self) -> Actions:
         self._live, self._called = None, False
         speaking, self.phase = self.phase is not Phase.IDLE, Phase.IDLE

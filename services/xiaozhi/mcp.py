@@ -98,29 +98,32 @@ class DeviceMcp:
         self._on_tools(tools)
 
     async def _list(self) -> tuple[DaemonTool, ...]:
-        described: list[Payload] = []
+        described: dict[str, Payload] = {}
         cursor = ""
-        for _ in range(_MOST_PAGES):
+        for number in range(_MOST_PAGES):
             params = {"cursor": cursor, "withUserTools": False}
-            page = await self._ask("tools/list", params, _ANSWER_S)
-            described += [each for each in _objects(page.get("tools")) if not _is_for_users(each)]
+            try:
+                page = await self._ask("tools/list", params, _ANSWER_S)
+            except EngineFailed as error:
+                if not number:
+                    raise
+                # A tool that is too large for a message, say; nobody knows where the next one is.
+                logger.warning("the device's tools are not all known: {}", error)
+                break
+            _gather(page.get("tools"), described)
             following = page.get("nextCursor")
             if not isinstance(following, str) or following in ("", cursor):
                 break
             cursor = following
-        return self._named(described[:_MOST_TOOLS])
+        return self._named(described)
 
-    def _named(self, described: list[Payload]) -> tuple[DaemonTool, ...]:
+    def _named(self, described: Mapping[str, Payload]) -> tuple[DaemonTool, ...]:
         names: dict[str, str] = {}  # the device's name by ours
-        for each in described:
-            own = each.get("name")
-            if isinstance(own, str) and own:
-                name = free_name(own, names)
-                names[name] = own
+        for own in list(described)[:_MOST_TOOLS]:
+            names[free_name(own, names)] = own
         ours = {own: name for name, own in names.items()}
-        by_name = {each.get("name"): each for each in described}
         return tuple(
-            self._tool(name, own, by_name[own], mentions=ours) for name, own in names.items()
+            self._tool(name, own, described[own], mentions=ours) for name, own in names.items()
         )
 
     def _tool(
@@ -195,6 +198,17 @@ def _text(result: Payload) -> str:
     if result.get("isError") is True:
         raise EngineFailed(f"The device's tool failed: {text}")
     return text or json.dumps(result, ensure_ascii=False)[:_MOST_RESULT]
+
+
+def _gather(tools: Any, described: dict[str, Payload]) -> None:
+    """Adds the tools of a page by the device's names, but those that nobody could call."""
+    for each in cast("list[Any]", tools) if isinstance(tools, list) else ():
+        tool = cast("Payload", each) if isinstance(each, dict) else {}
+        name = tool.get("name")
+        if not isinstance(name, str) or not name:
+            logger.warning("the device describes a tool that is none: {}", str(each)[:200])
+        elif not _is_for_users(tool):
+            described.setdefault(name, tool)
 
 
 def _is_for_users(described: Payload) -> bool:

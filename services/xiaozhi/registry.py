@@ -72,6 +72,11 @@ class DeviceRegistry:
         self._found = file.read()
         self._visits: dict[str, Visit] = {}
 
+    @property
+    def guests(self) -> tuple[Visit, ...]:
+        """Devices that have asked for their settings, and needed no token."""
+        return tuple(self._visits.values())
+
     # --- Doors -------------------------------------------------------------------------------
     def admits(self, device_id: str, token: str) -> bool:
         """See Doors."""

@@ -25,6 +25,10 @@ class Roster:
     def __len__(self) -> int:
         return len(self._here)
 
+    def __contains__(self, device_id: str) -> bool:
+        """Whether a device is connected."""
+        return device_id in self._here
+
     def enter(self, device_id: str, connection: Replaced) -> None:
         """A device is here; what it has left behind somewhere else ends."""
         before = self._here.get(device_id)

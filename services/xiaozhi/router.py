@@ -18,16 +18,18 @@ from tts_engine.service.api_errors import no_upgrade
 PATH = "/xiaozhi/v1/"
 
 
-def make_router(context: FaceContext, settings: XiaozhiSettings, doors: Doors) -> APIRouter:
+def make_router(
+    context: FaceContext, settings: XiaozhiSettings, doors: Doors, roster: Roster
+) -> APIRouter:
     """`WS /xiaozhi/v1/`.
 
     Args:
         context: what every face is given.
         settings: how this one behaves.
         doors: who may come in.
+        roster: who is in.
     """
     router = APIRouter()
-    roster = Roster()
 
     @router.websocket(PATH)
     @router.websocket(PATH.rstrip("/"))

@@ -24,6 +24,7 @@ class XiaozhiSettings:
         greeting: what is said when one was heard, by language; empty: nothing.
         farewell: what is said before the connection is closed in a long silence; empty: nothing.
         idle_s: that silence; 0: it is never closed.
+        goodbye: the language model may end the conversation when the user says goodbye.
         failed: what a device shows when something failed: status and text, by language.
         language: of the texts above, before anybody has spoken.
         cancels_echo: the echo of devices that ask for it is cancelled here.
@@ -39,6 +40,7 @@ class XiaozhiSettings:
     greeting: Mapping[str, str] = field(default_factory=dict[str, str])
     farewell: Mapping[str, str] = field(default_factory=dict[str, str])
     idle_s: float = 120.0
+    goodbye: bool = True
     failed: Mapping[str, str] = field(default_factory=lambda: {"zh": "出错了", "en": "Error"})
     language: str = "zh"
     cancels_echo: bool = True

@@ -90,6 +90,7 @@ def test_each_goes_before_the_next() -> None:
         messages=({"role": "user", "content": "hi"},),
         remember=False,
         ask=3,
+        options=answer,
     )
 
 

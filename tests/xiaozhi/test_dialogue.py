@@ -333,6 +333,10 @@ class AnyOrder(RuleBasedStateMachine):
         self.take(self.dialogue.working(self.revision))
 
     @rule()
+    def leaves(self) -> None:
+        self.dialogue.leave()
+
+    @rule()
     def rests(self) -> None:
         self.take(self.dialogue.rested())
 

@@ -38,7 +38,8 @@ class Server:
             case "initialize":
                 self.answer(payload, {"result": {}})
             case "tools/list":
-                self.answer(payload, {"result": self.pages.pop(0)})
+                page = self.pages.pop(0)
+                self.answer(payload, page if "error" in page else {"result": page})
             case "tools/call" if self.results:
                 self.answer(payload, self.results.pop(0))
             case _:
@@ -84,6 +85,41 @@ async def test_the_tools_of_all_pages_under_names_that_models_take() -> None:
     assert len(set(ids)) == len(ids) == 3
     assert server.sent[1] == {"jsonrpc": "2.0", "method": "notifications/initialized"}
     await server.client.close()
+
+
+@pytest.mark.parametrize("bad", [["x"], {"a": 1}, None, "", 7])
+async def test_a_tool_that_is_none_is_left_out(bad: Any) -> None:
+    server = Server(
+        {"tools": [{"name": "f"}, {"name": bad}, {}, bad, {"name": "f", "description": "again"}]}
+    )
+    tools = await server.known()
+    assert set(tools) == {"f"}
+    assert tools["f"].tool.description == ""
+
+
+@pytest.mark.parametrize("silent", [False, True])
+async def test_a_later_page_that_fails_costs_only_itself(
+    monkeypatch: pytest.MonkeyPatch, *, silent: bool
+) -> None:
+    monkeypatch.setattr(mcp, "_ANSWER_S", 0.05 if silent else 10)
+    failing = {"error": {"message": "Failed to add tool g because of payload size limit"}}
+    server = Server({"tools": [{"name": "f"}], "nextCursor": "g"}, failing)
+    if silent:
+        server.answer = lambda payload, body: (  # type: ignore[method-assign]
+            None if "error" in body else Server.answer(server, payload, body)
+        )
+    assert set(await server.known()) == {"f"}
+
+
+async def test_a_first_page_that_fails_leaves_what_was_known() -> None:
+    server = Server({"tools": [{"name": "f"}]}, {"error": {"message": "no"}})
+    await server.known()
+    server.client.receive({"method": "notifications/tools/list_changed"})
+    async with asyncio.timeout(5):
+        while server.pages:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    await asyncio.sleep(0.05)
+    assert len(server.tools) == 1
 
 
 async def test_results_and_errors() -> None:

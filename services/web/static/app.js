@@ -7,6 +7,7 @@ import { Awake } from "./awake.js";
 import { Choices } from "./choices.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
+import { DevicesTab } from "./devices-tab.js";
 import { loudness } from "./energy.js";
 import { t } from "./i18n.js";
 import { asData, asText, toFile } from "./keep.js";
@@ -81,7 +82,13 @@ class App {
       onVoices: () => void this.choices.load().then(() => this.configure()),
       onBusy: (busy) => this.yield(busy),
     });
-    this.tabs = new Tabs({ onShow: (tab) => void this.voices.show(tab === "voices") });
+    this.devices = new DevicesTab({ notices: this.notices });
+    this.tabs = new Tabs({
+      onShow: (tab) => {
+        void this.voices.show(tab === "voices");
+        void this.devices.show(tab === "devices");
+      },
+    });
     this.conversation = this.newConversation();
     this.socket = new Link({
       onOpen: () => this.opened(),
@@ -140,7 +147,7 @@ class App {
     listen({
       onSpace: () => this.microphone.toggle(),
       onEscape: () => this.escape(),
-      onText: () => (this.tabs.shown === "talk" ? this.composer : this.voices).focus(),
+      onText: () => this.toText(),
     });
     window.addEventListener("pagehide", () => this.socket.end());
     window.addEventListener("pageshow", (event) => {
@@ -277,6 +284,13 @@ class App {
     this.conversation.stopped();
   }
 
+  /** To where one writes. */
+  toText() {
+    const { shown } = this.tabs;
+    const where = { talk: this.composer, voices: this.voices, devices: this.devices }[shown];
+    where.focus();
+  }
+
   escape() {
     if (this.voices.stop()) return;
     if (this.conversation.answering) this.interrupt();
@@ -347,6 +361,7 @@ class App {
     this.notices.translate();
     this.choices.show();
     this.voices.translate();
+    this.devices.translate();
     this.transcriptView.translate(this.conversation.transcript.entries);
     this.show();
     this.showTimings();

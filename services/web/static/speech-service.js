@@ -1,6 +1,8 @@
 // @ts-check
 /** The daemon's speech service: its voices, and texts that are spoken in them. */
 
+import { ServiceFailure, ask } from "./service.js";
+
 /**
  * @typedef {object} Voice
  * @property {string} id
@@ -14,21 +16,6 @@
  * @property {Voice[]} voices the default first
  * @property {boolean} cloning voices can be registered
  */
-
-/** What the service refused, or why it could not be asked. */
-export class ServiceFailure extends Error {
-  /**
-   * @param {string} code the service's own, or "unreachable", "off", "key", "broken"
-   * @param {string} [detail] what happened, for people
-   * @param {string} [param] the field at fault
-   */
-  constructor(code, detail = "", param = "") {
-    super(`${code} ${detail}`.trim());
-    this.code = code;
-    this.detail = detail;
-    this.param = param;
-  }
-}
 
 /** @returns {Promise<Listed>} */
 export async function list() {
@@ -96,21 +83,4 @@ export async function* samples(stream) {
   } finally {
     void reader.cancel().catch(() => {}); // whoever listened no longer does
   }
-}
-
-/**
- * @param {string} path
- * @param {RequestInit} options
- * @returns {Promise<Response>} a good one
- */
-async function ask(path, options) {
-  const response = await fetch(path, options).catch(() => {
-    throw new ServiceFailure("unreachable");
-  });
-  if (response.ok) return response;
-  const { error = {} } = await response.json().catch(() => ({}));
-  const { code, message, param } = error;
-  if (response.status === 401) throw new ServiceFailure("key");
-  if (code === "unknown_url") throw new ServiceFailure("off");
-  throw new ServiceFailure(code ?? "failed", message ?? String(response.status), param ?? "");
 }

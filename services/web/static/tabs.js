@@ -1,9 +1,9 @@
 // @ts-check
-/** What the page shows: the conversation, or the voices. Arrow keys go from one tab to the other. */
+/** What the page shows: the conversation, the voices, or the devices. Arrow keys go from one tab to the other. */
 
 import { byId } from "./page.js";
 
-const NAMES = /** @type {const} */ (["talk", "voices"]);
+const NAMES = /** @type {const} */ (["talk", "voices", "devices"]);
 
 /** @typedef {(typeof NAMES)[number]} Tab */
 
@@ -30,7 +30,8 @@ export class Tabs {
 
   /** The one that the address names. */
   begin() {
-    if (location.hash === "#voices") this.show("voices");
+    const named = NAMES.find((name) => location.hash === `#${name}`);
+    if (named) this.show(named);
   }
 
   /** @param {Tab} name */

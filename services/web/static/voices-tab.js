@@ -8,6 +8,7 @@ import { Player } from "./player.js";
 import { sure } from "./question.js";
 import { Reference } from "./reference.js";
 import { SpeakForm } from "./speak-form.js";
+import { ServiceFailure, isOff, tell } from "./service.js";
 import * as service from "./speech-service.js";
 import { RECORDING, VoiceForm } from "./voice-form.js";
 import { VoiceRows } from "./voice-rows.js";
@@ -100,9 +101,8 @@ export class VoicesTab {
       byId("voices-off").hidden = true;
       this._notices.hide("service-unreachable");
     } catch (error) {
-      const off = error instanceof service.ServiceFailure && error.code === "off";
-      byId("voices-off").hidden = !off;
-      if (!off) this._failed(error);
+      byId("voices-off").hidden = !isOff(error);
+      if (!isOff(error)) this._failed(error);
     }
     this._offer();
   }
@@ -187,7 +187,7 @@ export class VoicesTab {
   /** What the service says of a registration belongs to the form. @param {unknown} error */
   _refused(error) {
     const { code = "", detail = "", param = "" } =
-      error instanceof service.ServiceFailure ? error : {};
+      error instanceof ServiceFailure ? error : {};
     if (KNOWN.has(code)) this._form.blame(param, t(`clone_${code}`));
     else if (detail) this._form.blame(param || (code === "bad_audio" ? "audio" : ""), detail);
     else this._failed(error);
@@ -216,17 +216,7 @@ export class VoicesTab {
 
   /** @param {unknown} error */
   _failed(error) {
-    const audio = error instanceof AudioFailure ? error.code : "";
-    const { code, detail } =
-      error instanceof service.ServiceFailure ? error : { code: "failed", detail: String(error) };
-    if (audio) this._notices.show({ code: audio });
-    else if (code === "key") {
-      const onAct = () => location.reload();
-      this._notices.show({ code, act: "act_reload", onAct });
-    } else if (code === "unreachable") {
-      const onAct = () => void this._load();
-      this._notices.show({ code: "service-unreachable", act: "act_retry", onAct });
-    } else if (code === "broken") this._notices.show({ code: "service-broken" });
-    else this._notices.show({ code: "failed", detail: detail || code });
+    if (error instanceof AudioFailure) this._notices.show({ code: error.code });
+    else tell(this._notices, error, () => void this._load());
   }
 }
