@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import ClientDisconnect
@@ -22,6 +22,8 @@ from tts_engine.errors import BadRequest, DuplexdError
 from tts_engine.service.api_errors import ApiError
 from tts_engine.service.bodies import parse_json, read_json
 
+#: why nobody may
+_CLOSED = "Devices are not managed over HTTP behind a proxy without server.require_key"
 #: bytes of an approval
 _LIMIT = 4096
 
@@ -35,15 +37,19 @@ class Approval(BaseModel):
     name: Annotated[str, Field(max_length=NAME_LENGTH)] = ""
 
 
-def make_router(file: DeviceFile, registry: DeviceRegistry, roster: Roster) -> APIRouter:
+def make_router(
+    file: DeviceFile, registry: DeviceRegistry, roster: Roster, *, open_door: bool
+) -> APIRouter:
     """The routes.
 
     Args:
         file: of the devices; `run.py devices` may change it meanwhile.
         registry: knows whether devices need to be let in.
         roster: which are connected.
+        open_door: who comes here may manage them; False: nobody may.
     """
-    router = APIRouter(prefix="/v1/devices")
+    guards = [] if open_door else [Depends(_nobody)]
+    router = APIRouter(prefix="/v1/devices", dependencies=guards)
 
     @router.get("")
     async def listed() -> Response:
@@ -94,6 +100,10 @@ def make_router(file: DeviceFile, registry: DeviceRegistry, roster: Roster) -> A
         return JSONResponse({"id": gone, "deleted": True})
 
     return router
+
+
+def _nobody() -> None:
+    raise HTTPException(403, _CLOSED)
 
 
 def _known(device: Device, roster: Roster) -> dict[str, Any]:

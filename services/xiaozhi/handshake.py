@@ -11,8 +11,8 @@ from typing import Protocol
 VISION_PATH = "/xiaozhi/vision/explain"
 #: longest id or token that is looked at, characters
 _LONGEST = 256
-#: what an id may consist of: it stands in logs, files and messages
-_ID = re.compile(r"[A-Za-z0-9:._-]{1,64}", re.ASCII)
+#: what an id may consist of: it stands in logs, files, messages and paths
+_ID = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9:._-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

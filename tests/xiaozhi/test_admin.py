@@ -124,6 +124,25 @@ async def test_a_key_is_needed_where_the_daemon_has_one(
         assert (await approve(client, code=code)).status_code == 200
 
 
+async def test_behind_a_proxy_nobody_manages_them_without_a_key(
+    file: DeviceFile, monkeypatch: pytest.MonkeyPatch
+):
+    proxied = {"trusted_proxies": "[127.0.0.1]"}
+    async with house(file, **proxied) as (_, client):
+        code = (await booted(client))["activation"]["code"]
+        for response in (
+            await client.get("/v1/devices"),
+            await approve(client, code=code),
+            await client.delete(f"/v1/devices/{MAC}"),
+        ):
+            assert response.status_code == 403
+            assert "server.require_key" in response.json()["error"]["message"]
+    monkeypatch.setenv("DUPLEXD_API_KEY", KEY)
+    async with house(file, **proxied, **{"server.require_key": True}) as (_, client):
+        client.headers["Authorization"] = f"Bearer {KEY}"
+        assert (await approve(client, code=code)).status_code == 200
+
+
 async def test_where_devices_need_no_token_those_that_asked_are_shown(file: DeviceFile):
     async with house(file, auth="off") as (served, client):
         await booted(client)

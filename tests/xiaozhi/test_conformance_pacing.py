@@ -8,14 +8,16 @@ import asyncio
 import json
 import statistics
 from collections.abc import Sequence
+from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 
 from services.scripted.tts import char_times
 from tests.daemon.abuse import TEXT, frame
 from tests.daemon.process import DaemonProcess, serving
-from tests.xiaozhi.device import FRAME_S, START, STOP, Device, talking
+from tests.xiaozhi.device import FRAME_S, START, STOP, Device, headers_of, talking
 from tests.xiaozhi.order import answers
 from tests.xiaozhi.served import STORY
 from tests.xiaozhi.turn import turn
@@ -23,6 +25,8 @@ from tts_engine.text.stream import segment
 
 #: frames that a device gets ahead of what it plays
 LEAD = 2
+#: what a frame may be late, seconds
+LATE_S = 0.020
 #: a bit more than a minute
 LONG = STORY * 29
 
@@ -56,6 +60,8 @@ def check(device: Device, text: str) -> None:
     assert min(late) > usual - FRAME_S
     drift = statistics.median(late[-50:]) - statistics.median(late[:50])
     assert abs(drift) < FRAME_S
+    # None on a machine that has nothing else to do; this one may.
+    assert sum(each - usual > LATE_S for each in late) <= 0.05 * len(late)
     heard = device.heard()
     assert np.abs(heard[:2400]).max() > 1000  # the first and the last tenth of a second
     assert np.abs(heard[-2400 - 1440 :]).max() > 1000
@@ -143,3 +149,25 @@ async def test_what_was_late_does_not_come_in_a_burst() -> None:
         heard = device.heard()
         assert np.abs(heard[:2400]).max() > 1000
         assert np.abs(heard[-2400 - 1440 :]).max() > 1000
+
+
+async def test_a_board_gets_the_lead_that_its_name_asks_for(tmp_path: Path) -> None:
+    """From what it told the OTA address to its frames: no frame comes before it is due."""
+    sets = {
+        "scripted.replies": json.dumps([STORY]),
+        "xiaozhi.boards": json.dumps({"*c3*": 6}),
+        "xiaozhi.devices_file": tmp_path / "devices.json",
+    }
+    async with serving(sets=sets) as daemon, httpx.AsyncClient(base_url=daemon.http) as client:
+        at_once: dict[str, int] = {}
+        for number, board in enumerate(("my-C3-mini", "bread-compact")):
+            device_id = f"aa:bb:cc:dd:ee:0{number}"
+            headers = {"User-Agent": f"{board}/2.2.2", **headers_of(device_id)}
+            told = (await client.post("/xiaozhi/ota/", headers=headers, json={})).json()
+            token = told["websocket"]["token"]
+            async with talking(address(daemon), device_id=device_id, token=token) as device:
+                await turn(device)
+                times = [each.at for each in device.audio]
+                at_once[board] = sum(at - times[0] < FRAME_S * 0.9 for at in times)
+        assert at_once["bread-compact"] <= LEAD + 1
+        assert LEAD + 1 < at_once["my-C3-mini"] <= 7

@@ -21,6 +21,7 @@ export class DevicesTab {
     this._listed = null;
     /** @type {number | undefined} */
     this._timer = undefined;
+    this._asked = 0; // lists that were asked for
     this._code = /** @type {HTMLInputElement} */ (byId("admit-code"));
     this._name = /** @type {HTMLInputElement} */ (byId("admit-name"));
     this._go = /** @type {HTMLButtonElement} */ (byId("admit-go"));
@@ -55,11 +56,15 @@ export class DevicesTab {
   }
 
   async _load() {
+    const asked = ++this._asked;
     try {
-      this._listed = await service.list();
+      const listed = await service.list();
+      if (asked !== this._asked) return; // a newer one was asked for
+      this._listed = listed;
       byId("devices-off").hidden = true;
       this._notices.hide(...TOLD);
     } catch (error) {
+      if (asked !== this._asked) return;
       byId("devices-off").hidden = !isOff(error);
       if (isOff(error)) clearInterval(this._timer);
       else tell(this._notices, error, () => void this._load());
