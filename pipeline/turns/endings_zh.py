@@ -123,6 +123,11 @@ _BREAKS = (
     ),
     (re.compile(rf"(?:提醒|叫我|定一?个|设一?个).*(?:{_TIME})$"), UNLIKELY),
     (re.compile("^(?:对于|关于|作为|根据|随着|从)[^走来去出]{1,6}$"), UNLIKELY),
+    # 查一下从公司到: where to? Of 从这里看到 the last word is a verb.
+    (
+        re.compile("从[^没不能可到]{0,7}[^没不能可看听找查见遇收买拿学得做想感迟到]到$"),
+        UNLIKELY,
+    ),
     (re.compile("[一二三四五六七八九十百零0-9][加减乘]$"), GOING_ON),
     (re.compile("^[一二三四五六七八九十零0-9]+[年月]$"), DOUBTFUL),
 )

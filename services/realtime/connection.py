@@ -10,11 +10,11 @@ from typing import Any
 
 from fastapi import WebSocket
 from loguru import logger
-from starlette.websockets import WebSocketDisconnect
 
 from services.face import Conversation, Ending, FaceContext, PacingProfile, Sink
 from services.handshake import WarmingUp, refuse
 from services.items import FunctionCall
+from services.outlet import Outlet
 from services.pace import AUDIO_BURST_S, AUDIO_S_PER_S, EVENTS_PER_S, Pace
 from services.realtime.actions import (
     Action,
@@ -34,8 +34,6 @@ from services.realtime.formats import PCM, EarFeed
 from services.realtime.protocol import RealtimeCore
 from services.realtime.schema import Refused
 from services.realtime.session import Session
-from services.socket_writer import SocketWriter
-from services.websocket_protocol import ABORT
 from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
 
 #: WebSocket close codes
@@ -74,8 +72,7 @@ class RealtimeConnection(Sink):
         # set by `serve` before anything can use them
         self._conversation: Conversation
         self._core: RealtimeCore
-        self._writer: SocketWriter[str]
-        self._gone = False
+        self._outlet: Outlet
 
     async def serve(self) -> None:
         """Returns when the connection is over and nothing of it is left."""
@@ -86,15 +83,16 @@ class RealtimeConnection(Sink):
             self._context.on_error(error)
             await refuse(self._socket, error)
             return
-        self._writer = SocketWriter(
-            send=self._send,
+        self._outlet = Outlet(
+            self._socket,
+            name=self._conversation.id,
             timeout_s=self._context.send_timeout_s,
             on_failure=self._sending_failed,
         )
         self._post(self._core.created())
         if not await self._accept():
             return
-        writer = asyncio.create_task(self._writer.run(), name="realtime-writer")
+        writer = asyncio.create_task(self._outlet.run(), name="realtime-writer")
         reader = asyncio.create_task(self._read(), name="realtime-reader")
         code = _NORMAL
         try:
@@ -108,9 +106,9 @@ class RealtimeConnection(Sink):
             self._conversation.close()
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
-            await self._writer.finish()
+            await self._outlet.finish()
             await writer
-            await self._close(code)
+            await self._outlet.close(code)
 
     def _open(self) -> None:
         """Opens the conversation.
@@ -140,10 +138,7 @@ class RealtimeConnection(Sink):
         offered: list[str] = self._socket.scope.get("subprotocols", [])
         accepted = False
         try:
-            await self._socket.accept(_SUBPROTOCOL if _SUBPROTOCOL in offered else None)
-            accepted = True
-        except (OSError, RuntimeError, WebSocketDisconnect):
-            logger.debug("{}: the client left at the door", self._conversation.id)
+            accepted = await self._outlet.accept(_SUBPROTOCOL if _SUBPROTOCOL in offered else None)
         finally:
             if not accepted:
                 self._conversation.close()
@@ -158,7 +153,7 @@ class RealtimeConnection(Sink):
                 arrived = time.monotonic()
                 if message["type"] == "websocket.disconnect":
                     logger.debug("{}: the client left", self._conversation.id)
-                    self._writer.abandon()
+                    self._outlet.abandon()
                     return
                 text = message.get("text")
                 actions = self._core.receive_binary() if text is None else self._core.receive(text)
@@ -190,7 +185,7 @@ class RealtimeConnection(Sink):
                 await self._hear(action, arrived)
             case Send():
                 # waits for room: a client that sends faster than it reads is slowed down by this
-                await self._writer.put(action.text)
+                await self._outlet.put(action.text)
             case Refuse():
                 await self._refuse(action)
             case Commit():
@@ -234,7 +229,7 @@ class RealtimeConnection(Sink):
             await self._refuse(self._core.not_updated(action, error))
         else:
             for event in self._core.updated(action):
-                await self._writer.put(event)
+                await self._outlet.put(event)
 
     async def _respond(self, action: Respond) -> None:
         try:
@@ -248,7 +243,7 @@ class RealtimeConnection(Sink):
         # repr: what a client sent may not be encodable
         logger.debug("{}: refused: {!r}", self._conversation.id, action.error.message)
         self._context.on_error(action.error)
-        await self._writer.put(action.text)
+        await self._outlet.put(action.text)
 
     # --- to the client: see Sink ------------------------------------------------------------
     async def begin(self, revision: int, *, ask: int | None = None) -> None:
@@ -264,7 +259,7 @@ class RealtimeConnection(Sink):
         *others, last = self._core.audio(revision, pcm) or (None,)
         if last is not None:
             self._post(others)
-            await self._writer.send(last)
+            await self._outlet.send(last)
 
     async def text(self, revision: int, text: str) -> None:
         """See Sink."""
@@ -329,41 +324,9 @@ class RealtimeConnection(Sink):
     # --- the socket -------------------------------------------------------------------------
     def _post(self, events: list[str]) -> None:
         for event in events:
-            self._writer.post(event)
-
-    async def _send(self, text: str) -> None:
-        """Hands a message to the socket.
-
-        Raises:
-            ConnectionError: the client is gone.
-        """
-        try:
-            await self._socket.send({"type": "websocket.send", "text": text})
-        except (WebSocketDisconnect, RuntimeError) as error:
-            # RuntimeError: the socket was closed, by either side, and nobody told us yet
-            raise ConnectionError("the client is gone") from error
+            self._outlet.post(event)
 
     def _sending_failed(self, error: TimedOut | None) -> None:
-        self._gone = True
         if error is not None:
-            logger.warning("{}: connection dropped: {}", self._conversation.id, error)
             self._context.on_error(error)
-            self._abort()
         self._conversation.close()
-
-    def _abort(self) -> None:
-        """Drops the socket with all that waits in it, where the server lets us."""
-        extension = self._socket.scope.get("extensions", {}).get(ABORT)
-        if extension is not None:
-            extension["call"]()
-
-    async def _close(self, code: int) -> None:
-        if self._gone:
-            return
-        try:
-            async with asyncio.timeout(self._context.send_timeout_s):
-                await self._socket.close(code)
-        except TimeoutError:
-            self._abort()
-        except (WebSocketDisconnect, RuntimeError):
-            pass  # the client was faster

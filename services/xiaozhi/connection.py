@@ -12,12 +12,11 @@ from typing import Any
 
 from fastapi import WebSocket
 from loguru import logger
-from starlette.websockets import WebSocketDisconnect
 
 from services.face import AnswerOptions, Conversation, Ending, FaceContext, SessionOptions, Sink
+from services.outlet import Outlet
 from services.pace import AUDIO_BURST_S, AUDIO_S_PER_S, Pace
-from services.socket_writer import SocketWriter
-from services.websocket_protocol import ABORT, PARTING
+from services.websocket_protocol import PARTING
 from services.xiaozhi.dialogue import (
     Abandon,
     Actions,
@@ -92,11 +91,10 @@ class XiaozhiConnection(Sink):
         self._loop = asyncio.get_running_loop()
         self._idle: asyncio.TimerHandle | None = None
         self._greeted = False
-        self._gone = False
         self._code = _GOING_AWAY  # unless somebody has another reason
         # set by `serve` before anything can use them
         self._conversation: Conversation
-        self._writer: SocketWriter[str | bytes]
+        self._outlet: Outlet
 
     @property
     def name(self) -> str:
@@ -110,8 +108,9 @@ class XiaozhiConnection(Sink):
             DuplexdError: there is none for this device.
         """
         self._conversation = self._context.sessions.open(self, self._options())
-        self._writer = SocketWriter(
-            send=self._send,
+        self._outlet = Outlet(
+            self._socket,
+            name=self.name,
             timeout_s=self._context.send_timeout_s,
             on_failure=self._sending_failed,
         )
@@ -120,7 +119,7 @@ class XiaozhiConnection(Sink):
         """Returns when the connection is over and nothing of it is left."""
         if not await self._accept():
             return
-        writer = asyncio.create_task(self._writer.run(), name="xiaozhi-writer")
+        writer = asyncio.create_task(self._outlet.run(), name="xiaozhi-writer")
         reader = asyncio.create_task(self._read(), name="xiaozhi-reader")
         parting: Any = self._socket.scope.get("extensions", {}).get(PARTING)
         if parting is not None:
@@ -141,9 +140,11 @@ class XiaozhiConnection(Sink):
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
             self._act(self._dialogue.shut())
-            await self._writer.finish()
+            await self._outlet.finish()
             await writer
-            await self._close()
+            await self._outlet.close(
+                self._code, patience_s=min(_PARTING_S, self._context.send_timeout_s)
+            )
             self._tell_ignored()
 
     def replace(self) -> None:
@@ -156,10 +157,7 @@ class XiaozhiConnection(Sink):
         """Completes the handshake. A conversation whose device is gone by now does not begin."""
         accepted = False
         try:
-            await self._socket.accept()
-            accepted = True
-        except (OSError, RuntimeError, WebSocketDisconnect):
-            logger.debug("{}: the device left at the door", self.name)
+            accepted = await self._outlet.accept()
         finally:
             if not accepted:
                 self._conversation.close()
@@ -173,7 +171,7 @@ class XiaozhiConnection(Sink):
                 arrived = time.monotonic()
                 if message["type"] == "websocket.disconnect":
                     logger.debug("{}: the device left", self.name)
-                    self._writer.abandon()
+                    self._outlet.abandon()
                     return
                 text = message.get("text")
                 event = (
@@ -321,7 +319,7 @@ class XiaozhiConnection(Sink):
         """See Sink. Returns when the device was told: the gap before the first frame begins."""
         for action in self._dialogue.begin(revision):
             if isinstance(action, Send):
-                await self._writer.send(self._encoded(action.message))
+                await self._outlet.send(self._encoded(action.message))
             else:
                 self._act((action,))
 
@@ -329,7 +327,7 @@ class XiaozhiConnection(Sink):
         """See Sink."""
         for action in self._dialogue.audio(revision, pcm):
             if isinstance(action, Play):
-                await self._writer.send(self._frame(action))
+                await self._outlet.send(self._frame(action))
 
     def _frame(self, play: Play) -> bytes:
         if play.first:
@@ -386,49 +384,16 @@ class XiaozhiConnection(Sink):
 
     # --- the socket -------------------------------------------------------------------------
     def _post(self, message: Message) -> None:
-        self._writer.post(self._encoded(message))
+        self._outlet.post(self._encoded(message))
 
     def _encoded(self, message: Message) -> str:
         return encode(message, session_id=self._conversation.id)
 
-    async def _send(self, data: str | bytes) -> None:
-        """Hands a message to the socket.
-
-        Raises:
-            ConnectionError: the device is gone.
-        """
-        kind = "text" if isinstance(data, str) else "bytes"
-        try:
-            await self._socket.send({"type": "websocket.send", kind: data})
-        except (WebSocketDisconnect, RuntimeError) as error:
-            # RuntimeError: the socket was closed, by either side, and nobody told us yet
-            raise ConnectionError("the device is gone") from error
-
     def _sending_failed(self, error: TimedOut | None) -> None:
-        self._gone = True
         if error is not None:
-            logger.warning("{}: connection dropped: {}", self.name, error)
             self._context.on_error(error)
-            self._abort()
         self._conversation.close()
 
     def _end(self, code: int) -> None:
         self._code = code
         self._conversation.close()
-
-    def _abort(self) -> None:
-        """Drops the socket with all that waits in it, where the server lets us."""
-        extension = self._socket.scope.get("extensions", {}).get(ABORT)
-        if extension is not None:
-            extension["call"]()
-
-    async def _close(self) -> None:
-        if self._gone:
-            return
-        try:
-            async with asyncio.timeout(min(_PARTING_S, self._context.send_timeout_s)):
-                await self._socket.close(self._code)
-        except TimeoutError:
-            self._abort()
-        except (WebSocketDisconnect, RuntimeError):
-            pass  # the device was faster
