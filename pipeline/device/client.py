@@ -170,6 +170,8 @@ class DeviceClient:
             answer = response.raise_for_status().json()
             websocket = answer["websocket"]
             url, token = str(websocket["url"]), str(websocket["token"])
+        except httpx.ConnectError as error:
+            raise explain(self._daemon, _of_socket(error)) from error
         except httpx.HTTPError as error:
             raise EngineFailed(f"{address} does not answer: {error}", mend=ANOTHER) from error
         except (ValueError, LookupError, TypeError) as error:
@@ -367,6 +369,14 @@ class DeviceClient:
 
     async def _send(self, **members: Any) -> None:
         await self._socket.send(json.dumps({"session_id": self._session, **members}))
+
+
+def _of_socket(error: Exception) -> Exception:
+    """What the socket said, which the client's own errors wrap."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__ or cause.__context__
+    return cause if isinstance(cause, Exception) else error
 
 
 def _frames(samples: NDArray[np.int16]) -> list[_Frame]:

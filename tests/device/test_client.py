@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline.access import tls_of
 from pipeline.device.client import DeviceClient, DeviceKind
 from pipeline.talk.endpoint import Endpoint
 from pipeline.talk.stereo import RATE
 from services.llm.service import AnswerService
 from services.scripted.speech import synthetic_speech
 from tests.daemon.inside import inside
+from tests.talk.served import daemon, scripted_config
 from tests.xiaozhi.served import STORY
 from tts_engine.errors import DuplexdError, EngineFailed, TimedOut
 
@@ -77,8 +79,22 @@ async def test_a_token_is_shown(tmp_path: Path) -> None:
 
 
 async def test_nobody_is_there() -> None:
-    with pytest.raises(DuplexdError, match="does not answer"):
+    with pytest.raises(DuplexdError, match="No daemon can be reached"):
         await DeviceClient(Endpoint.of("127.0.0.1:9"), DeviceKind()).talk([SPEECH])
+
+
+async def test_tls_of_an_authority_of_its_own() -> None:
+    config = scripted_config(f"scripted.replies=[{STORY}]", "server.tls=auto")
+    tls = tls_of(config.server)
+    assert tls is not None
+    kind = DeviceKind(mode="realtime", framing=2)
+    async with daemon(config) as address:
+        trusted = Endpoint.of(address, cacert=tls.authority)
+        [turn] = await DeviceClient(trusted, kind).talk([SPEECH])
+        assert turn["answer"] == STORY
+        with pytest.raises(EngineFailed, match="is not trusted") as failed:
+            await DeviceClient(Endpoint.of(f"https://{address}"), kind).talk([SPEECH])
+        assert "--cacert FILE" in failed.value.mend
 
 
 async def test_devices_are_not_wanted() -> None:
