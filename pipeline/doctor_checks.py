@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pipeline.budget import ThreadBudget
 from pipeline.config_schema import Config
 from pipeline.doctor_access import certificate, keys, microphone, port
+from pipeline.doctor_devices import devices
 from pipeline.doctor_types import Check, Facts, LlmFact, ModelFact
 from pipeline.needs import MEMORY, local_model
 
@@ -37,6 +38,7 @@ def judge(config: Config, facts: Facts) -> list[Check]:
         microphone(config.server, facts),
         keys(config.server, facts.keys),
         certificate(config.server, facts),
+        devices(config, facts),
         _gpu(facts, _wanted(config)),
     ]
 
@@ -44,8 +46,8 @@ def judge(config: Config, facts: Facts) -> list[Check]:
 def judge_machine(facts: Facts) -> list[Check]:
     """The part of the report that needs no configuration, for when that is wrong."""
     skipped = (
-        "threads, memory, models, disk, llm, port, microphone, keys and certificate wait for a "
-        "right configuration"
+        "threads, memory, models, disk, llm, port, microphone, keys, certificate and devices "
+        "wait for a right configuration"
     )
     return [
         _python(facts),

@@ -29,6 +29,7 @@ from pipeline.doctor_port import port_fact
 from pipeline.doctor_types import (
     CertificateFact,
     CodecsFact,
+    DevicesFact,
     Facts,
     GpuFact,
     KeysFact,
@@ -38,6 +39,7 @@ from pipeline.doctor_types import (
 )
 from pipeline.needs import needed_models
 from pipeline.store import models_root, open_store
+from pipeline.xiaozhi_devices import device_file
 from services.access.addresses import own_addresses
 from services.models import fetch_options
 from tts_engine.errors import ConfigError, DuplexdError
@@ -78,6 +80,7 @@ def gather(config: Config) -> Facts:
         names=names_of(server),
         keys=keys_fact(server),
         certificate=certificate_fact(server),
+        devices=devices_fact(config),
         port=_end(
             port,
             PortFact(
@@ -169,6 +172,18 @@ def keys_fact(server: Server) -> KeysFact:
     except DuplexdError as error:
         return KeysFact(required=required, error=error.message, fix=error.mend)
     return KeysFact(required=required, count=count, file=str(file.path), environment=environment)
+
+
+def devices_fact(config: Config) -> DevicesFact:
+    """The Xiaozhi devices; only their number is told."""
+    if not config.xiaozhi.enabled:
+        return DevicesFact()
+    try:
+        found = device_file(config).read()
+    except DuplexdError as error:
+        return DevicesFact(error=error.message, fix=error.mend)
+    waiting = sum(not each.expired for each in found.waiting)
+    return DevicesFact(known=len(found.devices), waiting=waiting)
 
 
 def certificate_fact(server: Server) -> CertificateFact | None:

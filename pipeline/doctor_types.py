@@ -75,6 +75,22 @@ class KeysFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DevicesFact:
+    """The Xiaozhi devices.
+
+    Parameters:
+        known: how many may connect.
+        waiting: how many wait to be let in.
+        error, fix: why they cannot be read, and what mends it; empty if they can.
+    """
+
+    known: int = 0
+    waiting: int = 0
+    error: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateFact:
     """The certificate that TLS would be served with.
 
@@ -176,6 +192,7 @@ class Facts:
         names: host names that the daemon answers to, beside localhost.
         keys: who gets in.
         certificate: of TLS; None without TLS.
+        devices: Xiaozhi devices.
         now: the time.
     """
 
@@ -195,4 +212,5 @@ class Facts:
     names: frozenset[str] = frozenset()
     keys: KeysFact = KeysFact()
     certificate: CertificateFact | None = None
+    devices: DevicesFact = DevicesFact()
     now: datetime = field(default_factory=lambda: datetime.now(UTC))

@@ -28,6 +28,7 @@ from pipeline.doctor_checks import judge
 from pipeline.doctor_facts import (
     certificate_fact,
     codecs_fact,
+    devices_fact,
     disk_free,
     gather,
     gpu_fact,
@@ -41,6 +42,7 @@ from pipeline.doctor_types import (
     CertificateFact,
     Check,
     CodecsFact,
+    DevicesFact,
     Facts,
     GpuFact,
     KeysFact,
@@ -51,6 +53,7 @@ from pipeline.doctor_types import (
 )
 from services.access.keys import digest_of
 from services.access.public import CHALLENGE
+from services.xiaozhi.device_file import Device, DeviceFile, Visit
 from tests.pipeline.conftest import Run
 from tests.talk.certificates import make_certificate, serving_context
 from tts_engine.errors import ConfigError
@@ -105,6 +108,7 @@ def test_a_good_machine() -> None:
         "microphone",
         "keys",
         "certificate",
+        "devices",
         "gpu",
     ]
     assert {check.status for check in checks if check.name != "certificate"} == {"ok"}
@@ -123,6 +127,7 @@ def test_what_is_not_ok_says_what_mends_it() -> None:
         codecs=CodecsFact(error="libavcodec is broken"),
         keys=KeysFact(required=True, error="no keys", fix="Delete them."),
         certificate=CertificateFact(error="expired", fix="Renew it"),
+        devices=DevicesFact(error="no devices", fix="Restore it."),
     )
     checks = judge(config("threads.tts=9", "server.host=0.0.0.0", "llm.base_url=http://h"), bad)
     assert {check.name: check.status for check in checks} == {
@@ -139,6 +144,7 @@ def test_what_is_not_ok_says_what_mends_it() -> None:
         "microphone": "warn",
         "keys": "fail",
         "certificate": "fail",
+        "devices": "fail",
         "gpu": "ok",
     }
     assert all(check.fix for check in checks if check.status != "ok")
@@ -331,6 +337,51 @@ def test_a_machine_without_a_network() -> None:
 def test_keys(fact: KeysFact, status: str, said: str) -> None:
     check = find("keys", replace(GOOD, keys=fact))
     assert (check.status, check.detail, check.fix) == (status, said, fact.fix)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "status", "said"),
+    [
+        ([], "ok", "programs of this machine alone; boards need --host 0.0.0.0"),
+        (["xiaozhi.enabled=false"], "skip", "xiaozhi.enabled is off"),
+        (
+            ["server.host=0.0.0.0"],
+            "ok",
+            "their OTA address is http://192.168.1.5:8080/xiaozhi/ota/; "
+            "2 may connect, 1 wait: run.py devices list",
+        ),
+        (
+            ["server.host=0.0.0.0", "server.tls=auto"],
+            "warn",
+            "boards trust no certificate that was made here, at "
+            "https://192.168.1.5:8080/xiaozhi/ota/; 2 may connect, 1 wait: run.py devices list",
+        ),
+        (
+            ["xiaozhi.trusted_proxies=[127.0.0.1]"],
+            "ok",
+            "the OTA address is the proxy's, with /xiaozhi/ota/; "
+            "2 may connect, 1 wait: run.py devices list",
+        ),
+    ],
+)
+def test_devices(overrides: list[str], status: str, said: str) -> None:
+    facts = replace(GOOD, devices=DevicesFact(known=2, waiting=1))
+    check = find("devices", facts, *overrides)
+    assert (check.status, check.detail) == (status, said)
+    assert bool(check.fix) == (status == "warn")
+
+
+def test_how_many_devices_there_are(tmp_path: Path) -> None:
+    file = DeviceFile(tmp_path / "devices.json")
+    settings = config(f"xiaozhi.devices_file={file.path}")
+    assert devices_fact(settings) == DevicesFact()
+    file.add(Device(id="aa:bb:cc:dd:ee:01"))
+    file.enrol(Visit(id="aa:bb:cc:dd:ee:02", client_id="uuid"), open_door=False)
+    assert devices_fact(settings) == DevicesFact(known=1, waiting=1)
+    file.path.write_text("{")
+    assert "not a file of devices" in devices_fact(settings).error
+    off = config(f"xiaozhi.devices_file={file.path}", "xiaozhi.enabled=false")
+    assert devices_fact(off) == DevicesFact()
 
 
 def certified(*covers: str, ends: datetime = datetime(2027, 12, 1, tzinfo=UTC)) -> Facts:
