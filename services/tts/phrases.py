@@ -30,8 +30,8 @@ class _Key:
 class PhraseBook:
     """The fixed sentences of one process, as its voices have spoken them.
 
-    A clause is kept when it was spoken to its end; one that was interrupted or failed is not. The
-    least recently heard goes first.
+    A clause is kept when it was spoken to its end, as its marks tell; one that was interrupted or
+    failed, or that the voice cut short, is not. The least recently heard goes first.
 
     Args:
         texts: the sentences, as they are written.
@@ -117,7 +117,9 @@ class PhraseBook:
             async for chunk in chunks:
                 made.append(chunk)
                 yield chunk
-        if key.voice == engine.identity(voice):
+        ends = made[-1].marks if made else ()
+        whole = bool(ends) and ends[-1].chars == len(key.text)
+        if whole and key.voice == engine.identity(voice):
             self._keep(key, tuple(made))
 
     def _keep(self, key: _Key, chunks: tuple[SpeechChunk, ...]) -> None:

@@ -71,6 +71,8 @@ async def test_one_that_failed_is_made_again() -> None:
     voice.failures[1] = VoiceFault(after_chunks=1, kind="raise")
     with pytest.raises(EngineFailed):
         await spoken(book, voice)
+    voice.failures[2] = VoiceFault(after_chunks=1, kind="empty")
+    assert len(await spoken(book, voice)) == 1  # cut short without a word
     assert len(book) == 0
     assert len(await spoken(book, voice)) > 1
 
