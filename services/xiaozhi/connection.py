@@ -237,7 +237,6 @@ class XiaozhiConnection(Sink):
         self._use(hello.audio)
         if hello.aec and self._protocol.version == 2 and self._settings.cancels_echo:
             self._echo = EchoReference(rate=self.profile.sample_rate)
-            self._update()
         self._tools = DeviceTools(
             send=self._post,
             vision=self._vision(),
@@ -272,8 +271,9 @@ class XiaozhiConnection(Sink):
         return SessionOptions(
             server_turns=self._dialogue.mode != "manual",
             # Others are not heard while they play, so that nothing they hear is themselves: a short
-            # word right after an answer is one.
-            echo_cancelled=self._echo is not None or self._dialogue.mode != "realtime",
+            # word right after an answer is one. A canceller, wherever it is, needs a second of
+            # every conversation to find the echo, and leaves some of it.
+            echo_cancelled=self._dialogue.mode != "realtime",
             daemon_tools=(*(self._tools.tools if self._tools else ()), *self._own_tools),
         )
 
