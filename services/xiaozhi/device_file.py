@@ -238,7 +238,8 @@ class DeviceFile:
             waiting = tuple(each for each in found.waiting if each.id != device_id)
             if (devices, waiting) == (found.devices, found.waiting):
                 raise BadRequest(
-                    f"There is no device {device_id!r}", mend="See `run.py devices list`"
+                    f"There is no device {device_id[:NAME_LENGTH]!r}",
+                    mend="See `run.py devices list`",
                 )
             self._write(Devices(devices=devices, waiting=waiting, secret=found.secret))
             return device_id
